@@ -1,0 +1,266 @@
+package jsonrpc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// keepOfLong is how much of each end of a too long line is kept, to find out
+// which request it belongs to.
+const keepOfLong = 4 << 10
+
+// A TooLongError reports a line over the reader's limit. The line was skipped
+// to its end, and reading goes on after it.
+type TooLongError struct {
+	Size, Limit int64
+	head, tail  []byte
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("message of %d bytes is over the limit of %d bytes", e.Size, e.Limit)
+}
+
+// ID returns the id of the message the line held, where it stands within the
+// first or last 4 KiB; else nil.
+func (e *TooLongError) ID() json.RawMessage {
+	d := jsontext.NewDecoder(bytes.NewReader(e.head))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return nil
+	}
+	for {
+		name, err := d.ReadToken()
+		if err != nil || name.Kind() != '"' {
+			break
+		}
+		isID := name.String() == "id"
+		value, err := d.ReadValue()
+		if err != nil {
+			break
+		}
+		if isID {
+			return validID(bytes.Clone(value))
+		}
+	}
+	// The big member came first: the id may be what the line ends with.
+	if i := bytes.LastIndex(e.tail, []byte(`"id":`)); i >= 0 {
+		id := bytes.TrimSpace(bytes.TrimRight(e.tail[i+len(`"id":`):], "} \r\n\t"))
+		if validID(id) != nil && json.Valid(id) {
+			return id
+		}
+	}
+	return nil
+}
+
+// LineReader splits a stream into messages, a line each, as the stdio
+// transport frames them. It accepts LF and CRLF, skips empty lines, takes a
+// byte order mark off the very start, and gives a last line that has no line
+// end. Not safe for concurrent use.
+type LineReader struct {
+	r     *bufio.Reader
+	limit int64
+	begun bool
+}
+
+// NewLineReader reads lines of at most limit bytes from r.
+func NewLineReader(r io.Reader, limit int64) *LineReader {
+	return &LineReader{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
+}
+
+// Next returns the next line that is not blank, without surrounding space.
+// The caller owns it. The error is [*TooLongError], after which Next may be
+// called again, or the stream's own, io.EOF at its end.
+func (l *LineReader) Next() ([]byte, error) {
+	for {
+		line, err := l.line()
+		if !l.begun && len(line) > 0 {
+			l.begun = true
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 {
+			return line, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// line reads up to the next LF. It returns data with a nil error, or no data
+// with an error; a last line without an end is data.
+func (l *LineReader) line() ([]byte, error) {
+	var long []byte
+	for {
+		part, err := l.r.ReadSlice('\n')
+		switch {
+		case err == nil && long == nil:
+			if int64(len(part)) > l.limit {
+				return nil, &TooLongError{Size: int64(len(part)), Limit: l.limit, head: headOf(part), tail: tailOf(part)}
+			}
+			return bytes.Clone(part), nil
+		case err == nil || err == bufio.ErrBufferFull:
+			if int64(len(long)+len(part)) > l.limit {
+				return nil, l.skip(long, part, err == nil)
+			}
+			long = append(long, part...)
+			if err == nil {
+				return long, nil
+			}
+		case len(long)+len(part) > 0 && errors.Is(err, io.EOF):
+			return append(long, part...), nil
+		default:
+			return nil, err
+		}
+	}
+}
+
+// skip reads past the rest of a line that became too long.
+func (l *LineReader) skip(long, part []byte, ended bool) error {
+	e := &TooLongError{Limit: l.limit, Size: int64(len(long) + len(part))}
+	e.head = headOf(append(long[:min(len(long), keepOfLong):min(len(long), keepOfLong)], part...))
+	e.tail = tailOf(part)
+	for !ended {
+		next, err := l.r.ReadSlice('\n')
+		e.Size += int64(len(next))
+		e.tail = tailOf(append(e.tail, next...))
+		switch err {
+		case nil:
+			ended = true
+		case bufio.ErrBufferFull:
+		default: // the stream is over: what it was still stands
+			ended = true
+		}
+	}
+	return e
+}
+
+func headOf(b []byte) []byte { return bytes.Clone(b[:min(len(b), keepOfLong)]) }
+func tailOf(b []byte) []byte { return bytes.Clone(b[max(0, len(b)-keepOfLong):]) }
+
+// maxQueued is how many bytes may wait for a peer that does not read before
+// Send makes its caller wait too.
+const maxQueued = 64 << 20
+
+// ErrClosed is returned by a [LineWriter] after Close.
+var ErrClosed = errors.New("the writer is closed")
+
+// LineWriter puts whole lines on a stream in the order in which Send was
+// called. One goroutine writes, so a peer that does not read holds up nobody
+// but itself; lines that wait leave in one write. Safe for concurrent use.
+type LineWriter struct {
+	w    io.Writer
+	wake chan struct{} // something is queued, or Close was called
+	done chan struct{} // closed when the goroutine has ended
+
+	mu     sync.Mutex // guards what follows
+	queue  []byte
+	room   chan struct{} // closed, and made anew, each time the queue empties
+	err    error         // the first failed write; nothing is written after it
+	closed bool
+}
+
+// NewLineWriter starts the goroutine that writes to w; [LineWriter.Close]
+// ends it.
+func NewLineWriter(w io.Writer) *LineWriter {
+	l := &LineWriter{w: w, wake: make(chan struct{}, 1), done: make(chan struct{}), room: make(chan struct{})}
+	go l.run()
+	return l
+}
+
+// Send queues line and its line end. It waits only while more than 64 MiB are
+// queued, until ctx ends. A nil error means queued, not received; an error
+// means that no byte of the line will be written.
+func (l *LineWriter) Send(ctx context.Context, line []byte) error {
+	for {
+		l.mu.Lock()
+		switch {
+		case l.err != nil:
+			defer l.mu.Unlock()
+			return l.err
+		case l.closed:
+			defer l.mu.Unlock()
+			return ErrClosed
+		case len(l.queue) == 0 || len(l.queue)+len(line) < maxQueued:
+			l.queue = append(append(l.queue, line...), '\n')
+			l.mu.Unlock()
+			l.nudge()
+			return nil
+		}
+		room := l.room
+		l.mu.Unlock()
+		select {
+		case <-room:
+		case <-l.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close writes what is queued and ends the goroutine, or gives up when ctx
+// ends; then the caller should close the stream itself. It returns the first
+// error of a write.
+func (l *LineWriter) Close(ctx context.Context) error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.nudge()
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Done is closed once nothing more will be written: after Close, or after a
+// write failed.
+func (l *LineWriter) Done() <-chan struct{} { return l.done }
+
+func (l *LineWriter) nudge() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *LineWriter) run() {
+	defer close(l.done)
+	var batch []byte
+	for range l.wake {
+		for {
+			l.mu.Lock()
+			batch, l.queue = l.queue, batch[:0]
+			close(l.room)
+			l.room = make(chan struct{})
+			closed := l.closed
+			l.mu.Unlock()
+			if len(batch) == 0 {
+				if closed {
+					return
+				}
+				break
+			}
+			if _, err := l.w.Write(batch); err != nil {
+				l.mu.Lock()
+				l.err = fmt.Errorf("write message: %w", err)
+				l.queue = nil
+				l.mu.Unlock()
+				return
+			}
+			if cap(batch) > 1<<20 { // do not keep a big message's room for ever
+				batch = nil
+			}
+		}
+	}
+}
