@@ -7,8 +7,13 @@
 package catalog
 
 import (
+	"encoding/json"
 	"fmt"
+	"sort"
 	"strings"
+
+	"github.com/mcp-gate/mcp-gate/internal/canonjson"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 // ToolID names one tool of one server. It is what policy, approvals, audit
@@ -43,4 +48,142 @@ func Alias(key string) string {
 		}
 		return '-'
 	}, key)
+}
+
+// Tool is one definition as its upstream offered it. It is immutable: share
+// it, never change what its slices hold.
+type Tool struct {
+	ID          ToolID
+	Raw         json.RawMessage // the definition, byte for byte
+	Digest      string          // SHA-256 of the canonical definition, 64 hex digits
+	Title       string          // "title", else the annotations' title, else ""
+	Description string
+	Params      []string        // names of the input schema's top-level properties, sorted
+	InputSchema json.RawMessage // a part of Raw; nil where there is none
+	Hints       Hints
+}
+
+// Hints are what a server claims about its tool. A nil hint was not given.
+type Hints struct {
+	ReadOnly, Destructive, Idempotent, OpenWorld *bool
+}
+
+// NewTool reads one entry of a server's tools/list. Members it does not know
+// and members of the wrong type are left to whoever reads Raw; only a
+// definition that is no strict JSON object or has no name is refused.
+func NewTool(server string, raw json.RawMessage) (Tool, error) {
+	t := Tool{Raw: raw}
+	var annotations json.RawMessage
+	for m, err := range strictjson.Object(raw) {
+		if err != nil {
+			return Tool{}, fmt.Errorf("definition of a tool of %s: %w", server, err)
+		}
+		switch m.Name {
+		case "name":
+			t.ID = ToolID{server, text(m.Value)}
+		case "title":
+			t.Title = text(m.Value)
+		case "description":
+			t.Description = text(m.Value)
+		case "inputSchema":
+			t.InputSchema = m.Value
+		case "annotations":
+			annotations = m.Value
+		}
+	}
+	if t.ID.Tool == "" {
+		return Tool{}, fmt.Errorf("definition of a tool of %s: it has no name", server)
+	}
+	t.readHints(annotations)
+	t.Params = properties(t.InputSchema)
+	digest, err := canonjson.Digest(raw)
+	if err != nil {
+		return Tool{}, fmt.Errorf("definition of %v: %w", t.ID, err)
+	}
+	t.Digest = digest
+	return t, nil
+}
+
+func (t *Tool) readHints(annotations json.RawMessage) {
+	for m, err := range strictjson.Object(annotations) {
+		if err != nil { // absent, or no object: nothing is claimed
+			return
+		}
+		switch m.Name {
+		case "title":
+			if t.Title == "" {
+				t.Title = text(m.Value)
+			}
+		case "readOnlyHint":
+			t.Hints.ReadOnly = flag(m.Value)
+		case "destructiveHint":
+			t.Hints.Destructive = flag(m.Value)
+		case "idempotentHint":
+			t.Hints.Idempotent = flag(m.Value)
+		case "openWorldHint":
+			t.Hints.OpenWorld = flag(m.Value)
+		}
+	}
+}
+
+func properties(schema json.RawMessage) []string {
+	raw, _, err := strictjson.Get(schema, "properties")
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for m, err := range strictjson.Object(raw) {
+		if err != nil {
+			return nil
+		}
+		names = append(names, m.Name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// text decodes a JSON string; anything else is no text.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+func flag(raw json.RawMessage) *bool {
+	var b *bool
+	if json.Unmarshal(raw, &b) != nil {
+		return nil
+	}
+	return b
+}
+
+// Purpose returns what the tool is for in one line of at most n bytes: the
+// first sentence of the description, else the title, cut at a word.
+func (t Tool) Purpose(n int) string {
+	s := strings.Join(strings.Fields(t.Description), " ")
+	if s == "" {
+		s = strings.Join(strings.Fields(t.Title), " ")
+	}
+	for _, end := range []string{". ", "! ", "? "} {
+		if i := strings.Index(s, end); i > 0 {
+			s = s[:i+1]
+		}
+	}
+	s = strings.TrimSuffix(s, ".")
+	if len(s) <= n {
+		return s
+	}
+	cut := strings.LastIndexByte(s[:n-len("…")+1], ' ')
+	if cut <= 0 {
+		cut = 0
+		for i := range s { // no word fits: cut between runes
+			if i > n-len("…") {
+				break
+			}
+			cut = i
+		}
+	}
+	return s[:cut] + "…"
 }
