@@ -34,7 +34,9 @@ func (a *Act) UnmarshalText(b []byte) error { return acts.Unmarshal(b, a) }
 
 // Effectful reports whether the act is done to change something, so that it
 // needs to execute and a checkpoint before it is worth taking.
-func (a Act) Effectful() bool { return a == ActModify || a == ActOperate || a == ActGovern }
+func (a Act) Effectful() bool { return effectful.Has(a) }
+
+var effectful = ActsOf(ActModify, ActOperate, ActGovern)
 
 // ActSet is a set of acts.
 type ActSet = Set[Act]

@@ -20,8 +20,8 @@ type Limits struct {
 // Spend bounds what a session may use up. It is not renewed while the session
 // lasts. A nil bound is unlimited. Bounds are whole numbers from 0 to [MaxSpend].
 type Spend struct {
-	Calls       *int64 // tool calls
-	ResultBytes *int64 // bytes of results; charged after a call, so one call may overshoot
+	Calls       *int64 `json:"calls"`        // tool calls
+	ResultBytes *int64 `json:"result_bytes"` // bytes of results; charged after a call, so one call may overshoot
 }
 
 // MaxSpend is the highest bound of a [Spend], 2^53-1: beyond it canonical JSON

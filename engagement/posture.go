@@ -2,6 +2,99 @@ package engagement
 
 import "github.com/mcp-gate/mcp-gate/internal/enum"
 
+// Posture is how work is run, asked about and delivered. It carries no power: an
+// error in it costs quality and not safety. Values are comparable with ==.
+type Posture struct {
+	Managed                bool // runs under a plan
+	OpenCommitment         bool // what is owed outlives the session
+	CheckpointBeforeEffect bool // take a copy before the first effect
+	HIL                    HIL
+	GateFallback           GateFallback
+	Clarify                Clarify
+	Delivery               Delivery
+	Demand                 Demand
+	Stop                   Stop
+	Context                Context
+	Stance                 Stance
+	Note                   string // what the model is told, a line for each fact; empty when there is nothing to say
+}
+
+// Delivery is how a result reaches the person.
+type Delivery struct {
+	Shape   Shape   `json:"shape"`
+	Cadence Cadence `json:"cadence"`
+	Urgency Urgency `json:"urgency"`
+}
+
+// Demand is what the work asks of the model that does it.
+type Demand struct {
+	ReasoningRequired bool `json:"reasoning_required"`
+	EvidenceRequired  bool `json:"evidence_required"`
+	StructuredOutput  bool `json:"structured_output"`
+}
+
+// Meet returns the more cautious of a and b in each field, so that it is never
+// less cautious than either. It is commutative but for what has no order: the
+// delivery's shape and the stance are a's, and a's note comes first.
+func (a Posture) Meet(b Posture) Posture {
+	return Posture{
+		Managed:                a.Managed || b.Managed,
+		OpenCommitment:         a.OpenCommitment || b.OpenCommitment,
+		CheckpointBeforeEffect: a.CheckpointBeforeEffect || b.CheckpointBeforeEffect,
+		HIL:                    max(a.HIL, b.HIL),
+		GateFallback:           min(a.GateFallback, b.GateFallback),
+		Clarify:                max(a.Clarify, b.Clarify),
+		Delivery:               a.Delivery.meet(b.Delivery),
+		Demand:                 a.Demand.meet(b.Demand),
+		Stop:                   max(a.Stop, b.Stop),
+		Context:                max(a.Context, b.Context),
+		Stance:                 a.Stance,
+		Note:                   joinNotes(a.Note, b.Note),
+	}
+}
+
+// Refine returns the posture of work that started with p and was read anew since.
+// A new reading adds caution and never takes any away: the postures meet, except
+// that shape, stance and context follow the new reading, and that the mode rises
+// to least alone, which is what [LeastHIL] gives for that reading.
+func (p Posture) Refine(newer Posture, least HIL) Posture {
+	refined := p.Meet(newer)
+	refined.HIL = max(p.HIL, least)
+	refined.Delivery.Shape = newer.Delivery.Shape
+	refined.Stance = newer.Stance
+	refined.Context = newer.Context
+	return refined
+}
+
+// meet keeps the least batched cadence, since what is held back can be lost.
+func (a Delivery) meet(b Delivery) Delivery {
+	return Delivery{
+		Shape:   a.Shape,
+		Cadence: max(a.Cadence, b.Cadence),
+		Urgency: max(a.Urgency, b.Urgency),
+	}
+}
+
+func (a Demand) meet(b Demand) Demand {
+	return Demand{
+		ReasoningRequired: a.ReasoningRequired || b.ReasoningRequired,
+		EvidenceRequired:  a.EvidenceRequired || b.EvidenceRequired,
+		StructuredOutput:  a.StructuredOutput || b.StructuredOutput,
+	}
+}
+
+// joinNotes keeps both notes, since a fact that one side needed told is not
+// untold by the other. Whole notes are compared, not their lines.
+func joinNotes(a, b string) string {
+	switch {
+	case a == b || b == "":
+		return a
+	case a == "":
+		return b
+	}
+	return a + "\n" + b
+}
+
 // HIL is how a person is kept in the loop, least cautious first. The zero HIL is
 // no mode.
 type HIL uint8

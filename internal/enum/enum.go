@@ -101,7 +101,7 @@ type UnknownWordError struct {
 }
 
 func (e *UnknownWordError) Error() string {
-	return fmt.Sprintf("unknown %s %q: want one of %s", e.Noun, e.Word, strings.Join(e.Want, ", "))
+	return fmt.Sprintf("unknown %s %.64q: want one of %s", e.Noun, e.Word, strings.Join(e.Want, ", "))
 }
 
 // A NoValueError says that a value which has no word was to be written: the
