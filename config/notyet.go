@@ -1,0 +1,77 @@
+package config
+
+// notYet names what the schema already has and this version does not do. A value
+// there is checked like any other and then refused, so that nobody relies on a
+// switch that is not connected. The note ends the error.
+//
+// A name is a path in which "*" stands for the owner's own keys and for places
+// in a list, and "servers" for both sections. With "=word" only that word is
+// refused; without it any value that is not empty, false, zero or null is.
+//
+// To connect a feature, delete its line; nothing else has to change here.
+var notYet = map[string]string{
+	"servers.*.auth":               "signing in to a server is not there yet: put a token into headers",
+	"servers.*.start=lazy":         "every server is started at once",
+	"servers.*.connection=session": "a connection is shared by all sessions",
+	"servers.*.accept=manual":      "definitions are accepted when first seen",
+	"servers.*.on_egress=downgrade": "a result whose class may not leave is blocked, " +
+		"not cut",
+	"servers.*.secrets=redact": "secrets in results are not looked for",
+	"servers.*.idempotent":     "calls are never repeated",
+	"servers.*.tools.*.undo":   "no call is undone",
+	"servers.*.tools.*.paths":  "no checkpoint is taken",
+	"policy.on_egress=downgrade": "a result whose class may not leave is blocked, " +
+		"not cut",
+	"policy.rules.*.do=defer":  "there is no inbox for a call to wait in: ask or deny instead",
+	"gate_fallback=defer":      "there is no inbox for a question to wait in",
+	"slice=enforce":            "a slice only advises",
+	"profiles.*.slice=enforce": "a slice only advises",
+	"accept=manual":            "definitions are accepted when first seen",
+	"approval.expires":         "there is no ticket that could outlive its call",
+	"approval.notify":          "nobody is notified",
+	"approval.alarm":           "asks are not counted",
+	"taint=ask":                "what a session has read is not tracked",
+	"taint=deny":               "what a session has read is not tracked",
+	"secrets=redact":           "secrets in results are not looked for",
+	"artifacts":                "results are not kept",
+	"clients":                  "every client is treated alike",
+	"roots":                    "no paths are resolved against roots",
+	"prefix":                   "no prefix is written",
+}
+
+// refuseNotYet records a fault where the value at the present path asks for
+// something that is not there.
+func (d *decoder) refuseNotYet(n *node) {
+	pattern := d.pattern()
+	note, found := notYet[pattern]
+	if !found && n.kind == textNode {
+		note, found = notYet[pattern+"="+n.text]
+	}
+	if !found || inert(n) {
+		return
+	}
+	d.here(n.pos, "not available in this version: %s", note)
+}
+
+// inert reports whether a value asks for nothing.
+func inert(n *node) bool {
+	switch n.kind {
+	case boolNode:
+		return n.text == "false"
+	case numberNode:
+		return n.text == "0"
+	case textNode:
+		return n.text == ""
+	}
+	for _, m := range n.members {
+		if !inert(m.value) {
+			return false
+		}
+	}
+	for _, item := range n.items {
+		if !inert(item) {
+			return false
+		}
+	}
+	return true
+}
