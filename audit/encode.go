@@ -1,0 +1,161 @@
+package audit
+
+import (
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxText = 512  // bytes of any one text in a line
+	maxNote = 2048 // bytes of a note
+	// maxLine is what a reader accepts. A line of ours is far shorter: every
+	// text at its bound, each byte escaped as six, stays under it.
+	maxLine = 1 << 20
+
+	timeForm = "2006-01-02T15:04:05.000000Z"
+)
+
+// appendEvent appends e as a JSON object that is not closed yet. It is written
+// by hand because it runs twice a call on the way to the upstream.
+func appendEvent(dst []byte, e *Event) []byte {
+	dst = append(dst, `{"seq":`...)
+	dst = strconv.AppendUint(dst, e.Seq, 10)
+	dst = append(dst, `,"time":"`...)
+	dst = e.Time.UTC().AppendFormat(dst, timeForm)
+	dst = append(dst, '"')
+	dst = appendText(dst, "kind", e.Kind, maxText)
+	dst = appendText(dst, "call", e.Call, maxText)
+	dst = appendText(dst, "session", e.Session, maxText)
+	dst = appendText(dst, "principal", e.Principal, maxText)
+	dst = appendText(dst, "client", e.Client, maxText)
+	dst = appendText(dst, "tool", e.Tool, maxText)
+	dst = appendText(dst, "class", e.Class, maxText)
+	dst = appendText(dst, "egress", e.Egress, maxText)
+	dst = appendText(dst, "verdict", e.Verdict, maxText)
+	dst = appendText(dst, "code", e.Code, maxText)
+	dst = appendText(dst, "rule", e.Rule, maxText)
+	dst = appendText(dst, "slice", e.Slice, maxText)
+	dst = appendText(dst, "ticket", e.Ticket, maxText)
+	dst = appendText(dst, "level", e.Level, maxText)
+	dst = appendText(dst, "channel", e.Channel, maxText)
+	dst = appendText(dst, "binding", e.Binding, maxText)
+	dst = appendText(dst, "args_sha256", e.ArgsDigest, maxText)
+	dst = appendInt(dst, "args_bytes", e.ArgsSize)
+	dst = appendInt(dst, "result_bytes", e.ResultSize)
+	dst = appendMillis(dst, e.Duration)
+	dst = appendText(dst, "outcome", e.Outcome, maxText)
+	dst = appendText(dst, "error", e.ErrorCode, maxText)
+	dst = appendText(dst, "note", e.Note, maxNote)
+	dst = appendText(dst, "file", e.File, maxText)
+	dst = appendText(dst, "next", e.Next, maxText)
+	return appendMarks(dst, e.Seen)
+}
+
+func appendMarks(dst []byte, marks []Mark) []byte {
+	if len(marks) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"seen":[`...)
+	for i, m := range marks {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"file":`...)
+		dst = appendQuoted(dst, m.File, maxText)
+		dst = append(dst, `,"events":`...)
+		dst = strconv.AppendUint(dst, m.Events, 10)
+		dst = append(dst, `,"digest":`...)
+		dst = appendQuoted(dst, m.Digest, maxText)
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
+
+func appendText(dst []byte, key, text string, limit int) []byte {
+	if text == "" {
+		return dst
+	}
+	return appendQuoted(appendKey(dst, key), text, limit)
+}
+
+func appendInt(dst []byte, key string, n int64) []byte {
+	if n == 0 {
+		return dst
+	}
+	return strconv.AppendInt(appendKey(dst, key), n, 10)
+}
+
+func appendMillis(dst []byte, d time.Duration) []byte {
+	us := d.Round(time.Microsecond).Microseconds()
+	if us == 0 {
+		return dst
+	}
+	return strconv.AppendFloat(appendKey(dst, "duration_ms"), float64(us)/1000, 'f', -1, 64)
+}
+
+func appendKey(dst []byte, key string) []byte {
+	dst = append(dst, ',', '"')
+	dst = append(dst, key...)
+	return append(dst, '"', ':')
+}
+
+// appendQuoted appends text as a JSON string of at most limit bytes of text. A
+// tool's or client's name is foreign: whatever does not print (line feeds,
+// escape sequences, bidirectional controls) is escaped, so that a record stays
+// one line and a terminal that shows the file is not driven by it.
+func appendQuoted(dst []byte, text string, limit int) []byte {
+	dst = append(dst, '"')
+	return append(appendVisible(dst, cut(text, limit), true), '"')
+}
+
+// appendVisible appends text with every character that does not print escaped
+// as in JSON, and quotes and backslashes too if quoted is set.
+func appendVisible(dst []byte, text string, quoted bool) []byte {
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c < utf8.RuneSelf {
+			i++
+			switch {
+			case quoted && (c == '"' || c == '\\'):
+				dst = append(dst, '\\', c)
+			case c < 0x20 || c == 0x7f:
+				dst = appendEscape(dst, rune(c))
+			default:
+				dst = append(dst, c)
+			}
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if unicode.IsPrint(r) {
+			dst = utf8.AppendRune(dst, r) // a bad byte becomes U+FFFD, which prints
+		} else {
+			dst = appendEscape(dst, r)
+		}
+		i += size
+	}
+	return dst
+}
+
+func appendEscape(dst []byte, r rune) []byte {
+	if r > 0xffff {
+		r -= 0x10000
+		return appendEscape(appendEscape(dst, 0xd800+r>>10), 0xdc00+r&0x3ff)
+	}
+	const hexDigits = "0123456789abcdef"
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
+
+// cut shortens text to at most limit bytes, at a rune, with an ellipsis.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const ellipsis = "…"
+	end := limit - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + ellipsis
+}
