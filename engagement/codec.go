@@ -160,13 +160,21 @@ func (rec *record[R]) appendTo(dst []byte, r *R) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// unmarshalValue stores in v the one value that b holds.
-func unmarshalValue(b []byte, v interface{ readFrom(*jsontext.Decoder) error }) error {
+// unmarshalValue stores in v the one value that b holds, and leaves v alone on error.
+func unmarshalValue[V any, P interface {
+	*V
+	readFrom(*jsontext.Decoder) error
+}](b []byte, v P) error {
+	var fresh V
 	d := jsontext.NewDecoder(bytes.NewBuffer(b))
-	if err := v.readFrom(d); err != nil {
+	if err := P(&fresh).readFrom(d); err != nil {
 		return err
 	}
-	return end(d)
+	if err := end(d); err != nil {
+		return err
+	}
+	*v = fresh
+	return nil
 }
 
 // next reads a token that is of one of the kinds, which want describes.

@@ -16,6 +16,8 @@
 // several origins allow with [Limits.Meet] or [Engagement.Meet].
 package engagement
 
+import "encoding"
+
 // Engagement is what a reading of the work and the authority in force settle
 // before a tool is touched. Compare engagements with [Engagement.Equal].
 type Engagement struct {
@@ -75,4 +77,15 @@ func Compose(strands ...Engagement) Engagement {
 		composed.Limits.RequiredDomains = domains
 	}
 	return composed
+}
+
+// Parse returns the value of a vocabulary whose word is given, as in
+// Parse[Egress]("row_level"). The error for any other word lists the valid ones.
+func Parse[T any, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](word string) (T, error) {
+	var v T
+	err := P(&v).UnmarshalText([]byte(word))
+	return v, err
 }
