@@ -173,17 +173,19 @@ func (r Readiness) String() string                { return readinesses.Word(r) }
 func (r Readiness) MarshalText() ([]byte, error)  { return readinesses.Marshal(r) }
 func (r *Readiness) UnmarshalText(b []byte) error { return readinesses.Unmarshal(b, r) }
 
-// class returns the permission class of the call, the worst where it has none.
+// class returns the permission class of the call, the worst where it has none or
+// a number that is none.
 func (c *Call) class() engagement.Permission {
-	if c.Class == 0 {
+	if c.Class == 0 || c.Class > engagement.Destructive {
 		return engagement.Destructive
 	}
 	return c.Class
 }
 
-// egress returns the declared class of the result, records where it has none.
+// egress returns the declared class of the result, records where it has none or a
+// number that is none.
 func (c *Call) egress() engagement.Egress {
-	if c.Egress == 0 {
+	if c.Egress == 0 || c.Egress > engagement.RawPixels {
 		return engagement.RowLevel
 	}
 	return c.Egress
@@ -215,14 +217,14 @@ func (c *Call) least() Level {
 // enough proof and, for what cannot be undone, naming the tool.
 func (c *Call) granted() bool {
 	return c.Grant.ID != "" && c.Grant.Level.Reaches(c.least()) &&
-		(c.class() < engagement.Destructive || c.Grant.NamesTool)
+		(c.class() != engagement.Destructive || c.Grant.NamesTool)
 }
 
 // standing reports whether an allow rule speaks for the owner in the class and
 // ceiling questions. For what cannot be undone it must name the tool.
 func (c *Call) standing() bool {
 	return c.Outcome.Do == DoAllow && c.handsOver() &&
-		(c.class() < engagement.Destructive || c.Outcome.NamesTool)
+		(c.class() != engagement.Destructive || c.Outcome.NamesTool)
 }
 
 // taintAsks reports whether the session's taint stands in the way. Only an allow

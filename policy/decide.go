@@ -311,7 +311,7 @@ func (d *Decision) fallBack(c *Call, why Code) {
 func hasWayBack(c *Call, d *Decision) {
 	class := c.class()
 	d.Elevate = class == engagement.SourceFileWrite && !c.AllowSourceWrites ||
-		class >= engagement.Destructive && !c.AllowDestructive
+		class == engagement.Destructive && !c.AllowDestructive
 	wanted := class > engagement.Read && (c.HIL == engagement.HILReview || c.CheckpointBefore && c.FirstWrite)
 	d.Checkpoint = wanted && c.CanUndo
 	d.Journal = d.Checkpoint

@@ -112,7 +112,9 @@ type Failure struct {
 	Text    string
 }
 
-func (f Failure) String() string { return fmt.Sprintf("%v: arguments%s: %s", f.Rule, f.Pointer, f.Text) }
+func (f Failure) String() string {
+	return fmt.Sprintf("%v: arguments%s: %s", f.Rule, f.Pointer, f.Text)
+}
 
 // Len returns how many rules there are.
 func (r *Rules) Len() int {
