@@ -63,6 +63,9 @@ func (s *Set) ByID(id ToolID) (Entry, bool) {
 	return s.entries[i], true
 }
 
+// Unique reports whether no two servers offer a tool of this name.
+func (s *Set) Unique(tool string) bool { return len(s.byBare[tool]) <= 1 }
+
 // ByDirectName returns the tool that a client knows by this name.
 func (s *Set) ByDirectName(name string) (Entry, bool) {
 	i, ok := s.byName[name]

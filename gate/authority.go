@@ -1,0 +1,252 @@
+package gate
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// authority is where a session's power comes from, and what that comes to now.
+type authority struct {
+	sources  policy.Sources
+	combined policy.Combined // of sources; renewed whenever they change
+}
+
+// launch is the authority that a session starts with.
+func (g *Gate) launch(p Profile, who Identity) authority {
+	a := authority{sources: policy.Sources{Scope: who.Scope, Authority: p.Authority, Launch: p.Reading, Enforce: p.Enforce, Bars: g.opts.Bars}}
+	a.combined = a.sources.Combine()
+	return a
+}
+
+// authorityNow returns the session's authority as it is at this moment.
+func (s *Session) authorityNow() policy.Combined {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.authority.combined
+}
+
+// Engagement is what holds in the session, the owner's limits apart.
+func (s *Session) Engagement() engagement.Engagement { return s.authorityNow().Engagement }
+
+// Prompt takes the reading of a prompt, which can only add caution. It reports
+// whether the reading is in force: one that says nothing changes nothing.
+func (s *Session) Prompt(r engagement.Reading) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sources, inForce := s.authority.sources.WithPrompt(r)
+	s.authority = authority{sources, sources.Combine()}
+	return inForce
+}
+
+// declare takes what the agent says of the work, which can only add caution.
+func (s *Session) declare(r engagement.Reading) (before, after policy.Combined) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before = s.authority.combined
+	sources := s.authority.sources.WithEngage(r)
+	s.authority = authority{sources, sources.Combine()}
+	return before, s.authority.combined
+}
+
+// decide judges a call. Whether it could be made at all is looked at only
+// where a person would be asked about it.
+func (s *Session) decide(c *call) (policy.Call, policy.Decision) {
+	facts := s.facts(c)
+	d := policy.Decide(facts)
+	if d.Verdict == policy.Ask || d.Verdict == policy.Defer {
+		if facts.Ready, c.unfit = s.readiness(c); facts.Ready != policy.Ready {
+			d = policy.Decide(facts)
+		}
+	}
+	return facts, d
+}
+
+// facts is everything that the decision about a call depends on.
+func (s *Session) facts(c *call) policy.Call {
+	server := s.g.servers[c.entry.ID.Server]
+	class := c.entry.Class
+	facts := policy.Call{
+		Tool: c.entry.ID, Known: c.known, Pin: policy.PinAccepted,
+		Enforce: s.profile.Enforce,
+		Class:   class.Permission, Egress: class.Egress,
+		OnEgress:          server.OnEgress,
+		AllowSourceWrites: server.Policy.AllowSourceWrites,
+		AllowDestructive:  server.Policy.AllowDestructive,
+		Outcome:           s.ruled(c),
+		OwnerFallback:     s.g.opts.Fallback,
+		Least:             s.g.opts.Least[class.Permission],
+		Ready:             policy.Ready,
+	}
+	if !c.known {
+		facts.Nearest = s.nearest(c.name)
+	}
+	owner := server.Policy.Limits()
+	owner.Spend = s.g.opts.Spend
+	now := s.authorityNow()
+	now.Fill(&facts, owner)
+	facts.InSlice = facts.Limits.RequiredDomains.Admits(class.Domains)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.canAsk && !s.unproven {
+		facts.Reach = policy.L0
+	}
+	facts.FirstWrite = !s.wrote
+	facts.Left = engagement.Spend{Calls: left(facts.Limits.Spend.Calls, s.calls), ResultBytes: left(facts.Limits.Spend.ResultBytes, s.bytes)}
+	return facts
+}
+
+// ruled holds the owner's rules against a call.
+func (s *Session) ruled(c *call) policy.Outcome {
+	rules := s.g.opts.Rules
+	q := policy.Request{
+		Tool: c.entry.ID, NameUnique: s.set().Unique(c.entry.ID.Tool),
+		Class: c.entry.Class.Permission, Egress: c.entry.Class.Egress,
+		Principal: s.who.Principal, Scope: s.who.Scope,
+		Args: c.args, ArgsUnknown: c.unseen,
+	}
+	if !c.unseen {
+		for _, path := range rules.Paths(q) {
+			if q.Resolved == nil {
+				q.Resolved = map[string]string{}
+			}
+			if resolved, err := s.g.opts.Resolve(path); err == nil {
+				q.Resolved[path] = resolved
+			}
+		}
+	}
+	return rules.Evaluate(q)
+}
+
+// readiness says whether a call could be made if a person said yes, and in
+// which way its arguments do not fit.
+func (s *Session) readiness(c *call) (policy.Readiness, error) {
+	if err := s.g.opts.Caller.Up(c.entry.ID.Server); err != nil {
+		return policy.ServerDown, err
+	}
+	if c.unseen {
+		return policy.Ready, nil
+	}
+	if err := c.entry.Fits(c.args); err != nil {
+		return policy.BadArguments, err
+	}
+	return policy.Ready, nil
+}
+
+func left(limit *int64, used int64) *int64 {
+	if limit == nil {
+		return nil
+	}
+	rest := *limit - used
+	return &rest
+}
+
+// charge takes one call off what the session may spend. It is the last thing
+// before a call and atomic, so that calls side by side cannot overspend.
+func (s *Session) charge() bool {
+	limit := s.g.opts.Spend.Meet(s.authorityNow().Engagement.Limits.Spend)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if limit.Calls != nil && s.calls >= *limit.Calls || limit.ResultBytes != nil && s.bytes >= *limit.ResultBytes {
+		return false
+	}
+	s.calls++
+	return true
+}
+
+// chargeBytes takes a result off after the call; one call may overshoot.
+func (s *Session) chargeBytes(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes += n
+}
+
+// engage is the meta tool: the agent says how it reads the work.
+func (s *Session) engage(req Request) Outcome {
+	r := engagement.NeutralReading()
+	if err := json.Unmarshal(orEmpty(req.Args), &r); err != nil {
+		return wrongShape(req.Name, "takes the fields of a reading: %v.", err)
+	}
+	before, after := s.declare(r)
+	changes := changed(before, after)
+	e := audit.Event{Kind: audit.Session, Call: s.nextCall(), Session: s.id, Principal: s.who.Principal, Client: s.who.Client,
+		Tool: req.Name, Note: "engage: " + strings.Join(changes, "; ")}
+	if err := s.g.opts.Audit.Record(e); err != nil {
+		s.g.opts.Log.Error("an engagement could not be written down", "error", err)
+	}
+	return Outcome{Result: s.engaged(after, changes)}
+}
+
+// engaged words the engagement for a model and gives it whole for programs.
+func (s *Session) engaged(now policy.Combined, changes []string) json.RawMessage {
+	var text strings.Builder
+	if len(changes) == 0 {
+		text.WriteString("Nothing changed.\n")
+	}
+	for _, c := range changes {
+		text.WriteString(c + "\n")
+	}
+	if note := now.Engagement.Posture.Note; note != "" {
+		text.WriteString(note + "\n")
+	}
+	names := s.inSlice(now)
+	const most = 60
+	fmt.Fprintf(&text, "Tools for this work (%d): %s", len(names), strings.Join(names[:min(most, len(names))], ", "))
+	if len(names) > most {
+		text.WriteString(", ... (find_tools finds the rest)")
+	}
+	structured := []byte(`{"engagement":`)
+	whole, err := now.Engagement.AppendCanonical(structured)
+	if err != nil { // an engagement that Combine made always has its words
+		return textResult(true, []string{err.Error()})
+	}
+	whole = append(whole, `,"changed":[`...)
+	for i, c := range changes {
+		if i > 0 {
+			whole = append(whole, ',')
+		}
+		whole = strictjson.AppendString(whole, c)
+	}
+	whole = fmt.Appendf(whole, `],"tools":%d}`, len(names))
+	return textResult(false, []string{text.String()}, member{"structuredContent", whole})
+}
+
+// inSlice lists the tools that the required domains bring forward.
+func (s *Session) inSlice(now policy.Combined) []string {
+	var names []string
+	for _, e := range s.set().Entries() {
+		if now.Engagement.Limits.RequiredDomains.Admits(e.Class.Domains) && s.mayKnow(e.ID) {
+			names = append(names, e.ID.String())
+		}
+	}
+	return names
+}
+
+// changed lists what a new engagement makes different, a line each.
+func changed(before, after policy.Combined) []string {
+	b, a := before.Engagement, after.Engagement
+	var lines []string
+	add := func(what string, was, is fmt.Stringer) {
+		if was.String() != is.String() {
+			lines = append(lines, fmt.Sprintf("%s: %v, was %v", what, is, was))
+		}
+	}
+	add("a person is kept in the loop by", b.Posture.HIL, a.Posture.HIL)
+	add("runs unasked up to", b.Limits.ApprovalCeiling, a.Limits.ApprovalCeiling)
+	add("stakes", before.Stakes, after.Stakes)
+	add("domains brought forward", b.Limits.RequiredDomains.Set(), a.Limits.RequiredDomains.Set())
+	add("unclear requests", b.Posture.Clarify, a.Posture.Clarify)
+	add("done means", b.Posture.Stop, a.Posture.Stop)
+	add("result as", b.Posture.Delivery.Shape, a.Posture.Delivery.Shape)
+	add("least evidence", b.Limits.LeastSatisfaction, a.Limits.LeastSatisfaction)
+	if !b.Posture.CheckpointBeforeEffect && a.Posture.CheckpointBeforeEffect {
+		lines = append(lines, "the first write is preceded by a copy where one can be taken")
+	}
+	return lines
+}

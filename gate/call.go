@@ -1,0 +1,282 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/inbox"
+	"github.com/mcp-gate/mcp-gate/internal/canonjson"
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// CodeUpstream is the JSON-RPC code of an answer that never arrived. It lies
+// outside the range that JSON-RPC and MCP keep for themselves.
+const CodeUpstream = -31001
+
+// call is one call on its way. It is written by the request that brought it
+// and frozen from then on; a person's yes finds the same bytes.
+type call struct {
+	id       string          // for the audit
+	name     string          // the tool as it was written
+	front    string          // the meta tool it came through; "" for a direct name
+	args     json.RawMessage // the very bytes that are judged, shown and sent; nil for none
+	digest   string          // SHA-256 of the canonical arguments
+	meta     json.RawMessage // the client's own _meta keys; nil for none
+	progress func(json.RawMessage)
+	canAsk   bool
+	readOnly bool // it came through call_tool_read
+	unseen   bool // a question about the tool in general: there are no arguments yet
+
+	entry catalog.Entry // zero where there is no such tool
+	known bool
+	unfit error // why nobody was asked about it
+}
+
+// Call judges and makes one call, or says what stands in its way. It returns
+// when there is an answer, when a person has to be asked, or soon after ctx
+// ends. It is the only way in: what reaches an upstream went through here.
+func (s *Session) Call(ctx context.Context, req Request) Outcome {
+	if s.profile.Exposure != Transparent && isMeta(req.Name) {
+		return s.callMeta(ctx, req)
+	}
+	c := s.newCall(req.Name, req.Args, req)
+	switch s.profile.Exposure {
+	case Transparent:
+		c.entry, c.known = s.tool(catalog.ToolID{Server: s.aliases[0], Tool: req.Name})
+	case Direct:
+		c.entry, c.known = s.set().ByDirectName(req.Name)
+		c.known = c.known && s.shows(c.entry.ID.Server)
+	}
+	if !c.known {
+		return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: s.unknownName(req.Name)}}
+	}
+	return s.road(ctx, c)
+}
+
+func (s *Session) newCall(name string, args json.RawMessage, req Request) *call {
+	return &call{id: s.nextCall(), name: name, args: args, meta: req.Meta, progress: req.Progress, canAsk: req.CanAsk}
+}
+
+// road is steps 4 to 13 of a call's way: facts, decision, and what it says.
+func (s *Session) road(ctx context.Context, c *call) Outcome {
+	digest, err := canonjson.Digest(orEmpty(c.args))
+	if err != nil {
+		return wrongShape(c.name, "was given arguments that are no strict JSON: %v.", err)
+	}
+	c.digest = digest
+	_, d := s.decide(c)
+	switch {
+	case d.Verdict == policy.Deny || d.Verdict == policy.Defer:
+		return s.refuse(c, d, "")
+	case c.readOnly && c.entry.Class.Permission != engagement.Read:
+		return s.refuseClass(c)
+	case d.Verdict == policy.Ask:
+		return s.ask(c, d)
+	}
+	return s.run(ctx, c, d)
+}
+
+// refuse writes a refusal down and words it.
+func (s *Session) refuse(c *call, d policy.Decision, ticket string) Outcome {
+	if d.Verdict == policy.Defer { // there is no inbox for it to wait in
+		d.Verdict, d.Code = policy.Deny, policy.CodeNoPerson
+	}
+	e := s.event(audit.Refusal, c, d)
+	e.Ticket = ticket
+	if err := s.g.opts.Audit.Record(e); err != nil {
+		s.g.opts.Log.Error("a refusal could not be written down", "error", err)
+	}
+	return Outcome{Result: refusal(d, ticket, c.unfit)}
+}
+
+// refuseClass is call_tool_read's own no.
+func (s *Session) refuseClass(c *call) Outcome {
+	d := policy.Decision{Verdict: policy.Deny, Code: policy.CodeArguments, Rule: "meta.call_tool_read"}
+	if err := s.g.opts.Audit.Record(s.event(audit.Refusal, c, d)); err != nil {
+		s.g.opts.Log.Error("a refusal could not be written down", "error", err)
+	}
+	return wrongShape("call_tool_read", "runs only tools of class read, and %v is %s. If the change is wanted, use call_tool.", c.entry.ID, c.entry.Class.Permission)
+}
+
+// run makes a call that policy, or a person, let through: charge, write down,
+// call, write down.
+func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
+	if !s.charge() {
+		d = policy.Decision{Verdict: policy.Deny, Code: policy.CodeSpend, Rule: "step8.spend", About: d.About}
+		return s.refuse(c, d, "")
+	}
+	if err := s.g.opts.Audit.Record(s.event(audit.Intent, c, d)); err != nil {
+		s.g.opts.Log.Error("nothing runs while the audit log cannot be written", "error", err)
+		d.Verdict, d.Code, d.Rule = policy.Deny, policy.CodeAudit, "audit"
+		return Outcome{Result: refusal(d, "", nil)}
+	}
+	if c.entry.Class.Permission > engagement.Read {
+		s.noteWrite()
+	}
+	start := s.g.opts.Now()
+	raw, err := s.g.opts.Caller.Call(ctx, c.entry.ID.Server, "tools/call", c.params(), c.progress)
+	out, done := s.outcome(c, raw, err)
+	done.Kind, done.Duration = audit.Outcome, s.g.opts.Now().Sub(start)
+	s.chargeBytes(int64(len(raw)))
+	if err := s.g.opts.Audit.Record(s.about(done, c)); err != nil {
+		s.g.opts.Log.Error("an outcome could not be written down", "error", err)
+		return Outcome{Error: &jsonrpc.Error{Code: CodeUpstream, Message: fmt.Sprintf("%v ran, but what came of it could not be written down, so it is not given out: the owner has to look at the audit log", c.entry.ID)}}
+	}
+	return out
+}
+
+// params are those of the upstream's tools/call: its own name for the tool and
+// the caller's bytes.
+func (c *call) params() json.RawMessage {
+	b := append([]byte(nil), `{"name":`...)
+	b = strictjson.AppendString(b, c.entry.ID.Tool)
+	if c.args != nil {
+		b = append(b, `,"arguments":`...)
+		b = append(b, c.args...)
+	}
+	if c.meta != nil {
+		b = append(b, `,"_meta":`...)
+		b = append(b, c.meta...)
+	}
+	return append(b, '}')
+}
+
+// outcome turns what the upstream said, or that it said nothing, into the
+// client's answer and into words for the audit.
+func (s *Session) outcome(c *call, raw json.RawMessage, err error) (Outcome, audit.Event) {
+	var theirs *jsonrpc.Error
+	switch {
+	case errors.As(err, &theirs):
+		return Outcome{Error: theirs}, audit.Event{Outcome: audit.ToolError, ErrorCode: fmt.Sprint(theirs.Code)}
+	case err != nil:
+		return s.lost(c, err)
+	}
+	result, gone := cleaned(raw)
+	e := audit.Event{Outcome: audit.OK, ResultSize: int64(len(raw))}
+	if failed(raw) {
+		e.Outcome = audit.ToolError
+	}
+	if gone != nil {
+		e.Note = fmt.Sprintf("taken out of _meta: %q", gone)
+	}
+	return Outcome{Result: result}, e
+}
+
+// lost words the case that no answer came. It never looks like a refusal: the
+// call may have been carried out.
+func (s *Session) lost(c *call, err error) (Outcome, audit.Event) {
+	kind, ran := "failed", true
+	var f Failure
+	if errors.As(err, &f) {
+		kind, ran = f.Kind(), f.MayHaveRun()
+	}
+	e := audit.Event{Outcome: audit.Error, ErrorCode: kind}
+	executed, text := "false", fmt.Sprintf("%v did not run: %v", c.entry.ID, err)
+	if ran {
+		e.Outcome, executed = audit.Unknown, `"unknown"`
+		text = fmt.Sprintf("it is unknown whether %v ran, and it was not repeated: %v", c.entry.ID, err)
+	}
+	data := []byte(`{"server":`)
+	data = strictjson.AppendString(data, c.entry.ID.Server)
+	data = append(data, `,"kind":`...)
+	data = strictjson.AppendString(data, kind)
+	data = fmt.Appendf(data, `,"executed":%s}`, executed)
+	return Outcome{Error: &jsonrpc.Error{Code: CodeUpstream, Message: text, Data: data}}, e
+}
+
+// ask freezes the call and hands out the question about it.
+func (s *Session) ask(c *call, d policy.Decision) Outcome {
+	ticket, err := newID(s.g.opts.Rand, "t_")
+	if err != nil {
+		return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()}}
+	}
+	now := s.g.opts.Now()
+	q := &question{session: s, call: c, asked: now, expires: now.Add(s.g.opts.Expires)}
+	message, whole := s.view(c, d, ticket, q.expires).Elicitation()
+	form := decisionForm
+	if q.whole = whole; !whole {
+		form = denyForm
+	}
+	e := s.event(audit.Ask, c, d)
+	e.Ticket, e.Level, e.Channel = ticket, d.Level.String(), "elicitation"
+	if err := s.g.opts.Audit.Record(e); err != nil {
+		s.g.opts.Log.Error("nobody is asked while the audit log cannot be written", "error", err)
+		d.Verdict, d.Code, d.Rule = policy.Deny, policy.CodeAudit, "audit"
+		return Outcome{Result: refusal(d, "", nil)}
+	}
+	s.g.park(ticket, q)
+	return Outcome{Ask: &Ask{Ticket: ticket, Message: message, Schema: form, Wait: s.g.opts.Wait, Expires: q.expires}}
+}
+
+// Resume goes on with a call that a person was asked about. A ticket leads to
+// its call once: whoever comes second, or from another principal, is told that
+// there is nothing to decide. The call is judged again by what holds now; only
+// the person's yes is taken from the ticket.
+func (s *Session) Resume(ctx context.Context, ticket string, r Reply, again Request) Outcome {
+	q, ok := s.g.take(ticket, s.who.Principal)
+	if !ok {
+		return Outcome{Result: refused(policy.CodeStale, "ticket", "there is no open question under this ticket. Call the tool again if it is still needed.", ticket, true)}
+	}
+	c := q.call
+	c.progress, c.canAsk = again.Progress, true // the question did reach the client
+	ans, unproven := r.read()
+	if ans == answerAllow && !q.whole {
+		ans, unproven = answerNothing, true // the form did not offer it
+	}
+	facts, d := s.decide(c)
+	e := s.event(audit.Decision, c, d)
+	e.Ticket, e.Level, e.Channel, e.Duration = ticket, policy.L0.String(), "elicitation", r.After
+	e.Outcome = map[answer]string{answerAllow: "allow", answerDeny: "deny", answerLater: "later", answerNothing: "nobody"}[ans]
+	if err := s.g.opts.Audit.Record(e); err != nil {
+		s.g.opts.Log.Error("an answer could not be written down", "error", err)
+		d.Verdict, d.Code, d.Rule = policy.Deny, policy.CodeAudit, "audit"
+		return Outcome{Result: refusal(d, ticket, nil)}
+	}
+	if unproven {
+		s.distrust()
+	}
+	switch {
+	case s.g.opts.Now().After(q.expires):
+		return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeExpired, Rule: "ticket", About: d.About}, ticket)
+	case ans == answerDeny:
+		return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeDeclined, Rule: d.Rule, About: d.About}, ticket)
+	case ans != answerAllow:
+		return s.refuse(c, policy.Unanswered(facts, policy.CodeNoAnswer), ticket)
+	case d.Verdict == policy.Deny || d.Verdict == policy.Defer:
+		return s.refuse(c, d, ticket)
+	}
+	return s.run(ctx, c, d)
+}
+
+// view is what the person is shown.
+func (s *Session) view(c *call, d policy.Decision, ticket string, expires time.Time) inbox.View {
+	v := inbox.View{
+		Ticket: ticket, Tool: c.entry.ID,
+		Class: c.entry.Class.Permission, Egress: []engagement.Egress{c.entry.Class.Egress},
+		Principal: s.who.Principal, Client: s.who.Client, Session: s.id,
+		Definition: inbox.Definition{State: inbox.DefinitionAccepted, Digest: c.entry.Digest},
+		Args:       string(c.args),
+		Rule:       inbox.Rule{Name: d.Rule, Where: d.By.Source.String(), Reason: d.Reason()},
+		Fallback:   d.Fallback, Wait: s.g.opts.Wait, Expires: expires,
+		Level: inbox.Level(d.Level),
+	}
+	if least := policy.LeastLevel(c.entry.Class.Permission); d.Level < least {
+		v.LoweredFrom = inbox.Level(least)
+	}
+	return v
+}
+
+func orEmpty(args json.RawMessage) json.RawMessage {
+	if args == nil {
+		return json.RawMessage("{}")
+	}
+	return args
+}

@@ -1,0 +1,313 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// callMeta answers a meta tool. A call that it carries goes on along the road;
+// the others end here.
+func (s *Session) callMeta(ctx context.Context, req Request) Outcome {
+	switch req.Name {
+	case "find_tools":
+		return s.findTools(req)
+	case "load_tool":
+		return s.loadTools(req)
+	case "engage":
+		return s.engage(req)
+	}
+	return s.callTool(ctx, req)
+}
+
+// arguments reads the members that a meta tool takes, refusing any other.
+func arguments(req Request, into map[string]any) error {
+	for m, err := range strictjson.Object(orEmpty(req.Args)) {
+		if err != nil {
+			return err
+		}
+		v, ok := into[m.Name]
+		if !ok {
+			return fmt.Errorf("%q is none of its arguments", m.Name)
+		}
+		if raw, ok := v.(*json.RawMessage); ok {
+			*raw = m.Value
+		} else if err := json.Unmarshal(m.Value, v); err != nil {
+			return fmt.Errorf("%q is of the wrong type", m.Name)
+		}
+	}
+	return nil
+}
+
+// callTool unwraps call_tool and call_tool_read.
+func (s *Session) callTool(ctx context.Context, req Request) Outcome {
+	var name string
+	var args json.RawMessage
+	if err := arguments(req, map[string]any{"name": &name, "arguments": &args}); err != nil {
+		return wrongShape(req.Name, `takes {"name": "server/tool", "arguments": {...}}: %v.`, err)
+	}
+	if name == "" {
+		return wrongShape(req.Name, `takes {"name": "server/tool", "arguments": {...}}: the name is missing. find_tools gives names.`)
+	}
+	if string(args) == "null" {
+		args = nil
+	}
+	if args != nil && args[0] != '{' {
+		return wrongShape(req.Name, "takes an object as arguments: the tool's own, as load_tool shows them.")
+	}
+	c := s.newCall(name, args, req)
+	c.front, c.readOnly = req.Name, req.Name == "call_tool_read"
+	entry, known, err := s.set().Find(name)
+	var ambiguous *catalog.AmbiguousError
+	if errors.As(err, &ambiguous) {
+		return wrongShape(req.Name, "%s", s.ambiguous(ambiguous))
+	}
+	c.entry, c.known = entry, known && s.shows(entry.ID.Server)
+	if !c.known {
+		c.entry = catalog.Entry{}
+		c.entry.ID, _ = catalog.ParseToolID(name) // for the audit; a bare name leaves it empty
+	}
+	return s.road(ctx, c)
+}
+
+// ambiguous names the servers that have a bare name, as far as this session
+// may know of them.
+func (s *Session) ambiguous(e *catalog.AmbiguousError) string {
+	var ids []string
+	for _, id := range e.IDs {
+		if s.mayKnow(id) {
+			ids = append(ids, id.String())
+		}
+	}
+	return fmt.Sprintf("was given %q, which several servers have. Say which: %s.", e.Name, strings.Join(ids, ", "))
+}
+
+const (
+	findLimit, findMost = 10, 50
+	findBytes           = 4 << 10 // of text; a model pays for each
+	purposeBytes        = 160
+)
+
+// found is one line of find_tools.
+type found struct {
+	entry catalog.Entry
+	state string // runs, asks, held or refused
+	aside bool   // outside the slice
+}
+
+// findTools searches what this session may see. A hidden tool is not found.
+func (s *Session) findTools(req Request) Outcome {
+	var query, cursor string
+	limit := findLimit
+	err := arguments(req, map[string]any{"query": &query, "limit": &limit, "cursor": &cursor})
+	if err != nil || strings.TrimSpace(query) == "" {
+		return wrongShape(req.Name, `takes {"query": "what is to be done"} and optionally limit (1 to 50) and cursor%s.`, because(err))
+	}
+	from := 0
+	if cursor != "" {
+		if from, err = strconv.Atoi(cursor); err != nil || from < 0 {
+			return wrongShape(req.Name, "does not know the cursor %q: use the one its last answer gave, or none.", cursor)
+		}
+	}
+	var hits []found
+	for _, h := range s.set().Search(query) {
+		if f, ok := s.judged(h.Entry, req.CanAsk); ok {
+			hits = append(hits, f)
+		}
+	}
+	state := scopeState(hits)
+	page := hits[min(from, len(hits)):]
+	page = page[:min(len(page), max(1, min(limit, findMost)))]
+	out := findResult(page, from, len(hits), state)
+	s.note("find_tools", fmt.Sprintf("%d found, %s", len(hits), state))
+	return Outcome{Result: out}
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+// judged says what a call of a tool would meet now, as far as it can be told
+// without arguments, and whether this session may know of the tool at all.
+func (s *Session) judged(e catalog.Entry, canAsk bool) (found, bool) {
+	if !s.shows(e.ID.Server) {
+		return found{}, false
+	}
+	_, d := s.decide(&call{entry: e, known: true, canAsk: canAsk, unseen: true})
+	f := found{entry: e, aside: d.OutsideSlice}
+	switch {
+	case d.Code == policy.CodeUnknown:
+		return found{}, false
+	case d.Code == policy.CodeHeld:
+		f.state = "held"
+	case d.Verdict == policy.Run || d.Verdict == policy.Review:
+		f.state = "runs"
+	case d.Verdict == policy.Ask || d.Verdict == policy.Defer:
+		f.state = "asks"
+	default:
+		f.state = "refused"
+	}
+	return f, true
+}
+
+// scopeState sums up what can be done about a query.
+func scopeState(hits []found) string {
+	reads := false
+	for _, h := range hits {
+		switch able := h.state == "runs" || h.state == "asks"; {
+		case able && h.entry.Class.Permission > engagement.Read:
+			return "can_execute"
+		case able:
+			reads = true
+		}
+	}
+	switch {
+	case reads:
+		return "can_analyze"
+	case len(hits) > 0:
+		return "can_recommend"
+	}
+	return "outside_domain"
+}
+
+// scopeSentences tell a model what each state means for it.
+var scopeSentences = map[string]string{
+	"can_execute":    "a tool that may run does it",
+	"can_analyze":    "only reading tools match",
+	"can_recommend":  "a tool exists but may not run here: tell the person about it",
+	"outside_domain": "no tool here fits: say so, or try other words",
+}
+
+// findResult words one page, as text and as structured content, within the
+// bound. A page that was cut short, or is not the last, says where it goes on.
+func findResult(page []found, from, total int, state string) json.RawMessage {
+	var text strings.Builder
+	list := []byte(`{"tools":[`)
+	n := 0
+	for _, f := range page {
+		purpose := f.entry.Purpose(purposeBytes)
+		line := fmt.Sprintf("%v | %s | %s | %s", f.entry.ID, f.entry.Class.Permission, f.state, purpose)
+		if f.aside {
+			line += " (outside the work at hand)"
+		}
+		if n > 0 && text.Len()+len(line) > findBytes/2 { // the other half is the same again, structured
+			break
+		}
+		text.WriteString(line + "\n")
+		if n++; n > 1 {
+			list = append(list, ',')
+		}
+		list = append(list, `{"id":`...)
+		list = strictjson.AppendString(list, f.entry.ID.String())
+		list = fmt.Appendf(list, `,"class":"%s","state":"%s","outside":%t,"purpose":`, f.entry.Class.Permission, f.state, f.aside)
+		list = strictjson.AppendString(list, purpose)
+		list = append(list, '}')
+	}
+	fmt.Fprintf(&text, "%s: %s", state, scopeSentences[state])
+	list = fmt.Appendf(list, `],"scope":"%s","total":%d`, state, total)
+	if next := from + n; next < total {
+		fmt.Fprintf(&text, ". %d more: cursor %q", total-next, strconv.Itoa(next))
+		list = fmt.Appendf(list, `,"next_cursor":"%d"`, next)
+	}
+	return textResult(false, []string{text.String()}, member{"structuredContent", append(list, '}')})
+}
+
+// loadTools gives definitions byte for byte, each under a line that says what
+// a call of it will meet.
+func (s *Session) loadTools(req Request) Outcome {
+	var names []string
+	err := arguments(req, map[string]any{"names": &names})
+	if err != nil || len(names) == 0 || len(names) > findMost {
+		return wrongShape(req.Name, `takes {"names": ["server/tool", ...]}, one to 50 of them%s.`, because(err))
+	}
+	var blocks []string
+	loaded := 0
+	for _, name := range names {
+		entry, known, err := s.set().Find(name)
+		var ambiguous *catalog.AmbiguousError
+		if errors.As(err, &ambiguous) {
+			blocks = append(blocks, fmt.Sprintf("refused [%s]: load_tool %s", policy.CodeArguments, s.ambiguous(ambiguous)))
+			continue
+		}
+		f, mayKnow := found{}, false
+		if known {
+			f, mayKnow = s.judged(entry, req.CanAsk)
+		}
+		switch {
+		case !mayKnow:
+			blocks = append(blocks, fmt.Sprintf("refused [%s]: %s", policy.CodeUnknown, s.unknownName(name)))
+		case f.state == "held":
+			blocks = append(blocks, fmt.Sprintf("refused [%s]: %s", policy.CodeHeld, policy.CodeHeld.ForModel(policy.About{Tool: entry.ID})))
+		default:
+			blocks = append(blocks, loadHeader(f)+"\n"+string(entry.Raw))
+			loaded++
+		}
+	}
+	s.note("load_tool", fmt.Sprintf("%d of %d given", loaded, len(names)))
+	return Outcome{Result: textResult(loaded == 0, blocks)}
+}
+
+// needs is what the states of a tool mean for a call.
+var needs = map[string]string{
+	"runs":    "a call runs at once",
+	"asks":    "a call waits for a person's yes",
+	"refused": "a call is refused here",
+}
+
+func loadHeader(f found) string {
+	with := "call_tool"
+	if f.entry.Class.Permission == engagement.Read {
+		with = "call_tool_read"
+	}
+	return fmt.Sprintf("%v | %s | gives %s | %s | use %s", f.entry.ID, f.entry.Class.Permission, f.entry.Class.Egress, needs[f.state], with)
+}
+
+// unknownName says that a name is nobody's, with the nearest ones.
+func (s *Session) unknownName(name string) string {
+	text := fmt.Sprintf("there is no tool %q", name)
+	if near := s.nearest(name); len(near) > 0 {
+		text += ". The nearest are " + strings.Join(near, ", ")
+	}
+	return text + ". find_tools finds one by what it does"
+}
+
+// nearest are names to offer, none that this session must not know of.
+func (s *Session) nearest(name string) []string {
+	var near []string
+	for _, id := range s.set().Nearest(name, 8) {
+		if s.mayKnow(id) && len(near) < 3 {
+			near = append(near, id.String())
+		}
+	}
+	return near
+}
+
+// mayKnow reports whether the session may learn that a tool exists.
+func (s *Session) mayKnow(id catalog.ToolID) bool {
+	e, ok := s.tool(id)
+	if !ok {
+		return false
+	}
+	_, ok = s.judged(e, false)
+	return ok
+}
+
+// note writes a line about a meta tool that ended without a call.
+func (s *Session) note(tool, text string) {
+	e := audit.Event{Kind: audit.Note, Call: s.nextCall(), Session: s.id, Principal: s.who.Principal, Client: s.who.Client, Tool: tool, Note: text}
+	if err := s.g.opts.Audit.Record(e); err != nil {
+		s.g.opts.Log.Error("a search could not be written down", "error", err)
+	}
+}

@@ -1,0 +1,260 @@
+// Package gate is the one road that every call takes.
+//
+// A [Session] looks a call up, puts together the facts about it, has
+// [policy.Decide] judge them, asks a person where that is the verdict, writes
+// down what is about to happen, makes the call, and writes down what came of
+// it. Direct names, call_tool, and a call that a person said yes to later all
+// go through the same few lines in call.go; nothing else calls an upstream.
+//
+// The package knows no transport, no socket, no SQL, and no way to approve.
+// What it needs it is handed in [Options]; a test hands it a struct literal
+// and a [Caller] of its own.
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// Caller reaches the upstream servers. It must be safe for concurrent use.
+type Caller interface {
+	// Call sends one request to a server and returns the raw result. A
+	// *jsonrpc.Error is the server's own answer. Any other error means that no
+	// answer arrived; it is a [Failure] where it can say whether the request
+	// may have been carried out, and counts as one that may where it cannot.
+	// Each progress notification for the request goes to progress, which may
+	// be nil, in order and before Call returns.
+	Call(ctx context.Context, server, method string, params json.RawMessage, progress func(params json.RawMessage)) (json.RawMessage, error)
+	// Up returns nil when the server can take a call now, else why not.
+	Up(server string) error
+	// Settled waits until every server has listed its tools or failed once, or
+	// until ctx ends.
+	Settled(ctx context.Context)
+	// About returns what a server said of itself when it was reached; zero
+	// before that.
+	About(server string) About
+}
+
+// About is a server's own description of itself.
+type About struct {
+	Info         json.RawMessage // serverInfo
+	Instructions string
+}
+
+// Failure is an error of a [Caller] that knows what became of the request.
+type Failure interface {
+	error
+	// MayHaveRun is false only when the request surely was not carried out.
+	MayHaveRun() bool
+	// Kind is one word for the audit line and for programs.
+	Kind() string
+}
+
+// Recorder keeps the audit log; *audit.Log does.
+type Recorder interface {
+	Record(audit.Event) error
+}
+
+// Server is what the gate holds of one configured server.
+type Server struct {
+	Alias     string
+	Policy    policy.Policy // the owner's, with this server's own egress
+	OnEgress  policy.OnEgress
+	Trust     catalog.Trust
+	Overrides []catalog.Override
+}
+
+// Exposure is what a client sees of the tools.
+type Exposure string
+
+const (
+	Meta        Exposure = "meta"        // a constant handful of meta tools
+	Direct      Exposure = "direct"      // the real tools under their direct names, and the meta tools
+	Transparent Exposure = "transparent" // one server as it is, no meta tools
+)
+
+// Profile is how a session is started. The zero Profile is exposed as meta,
+// has read nothing, and hands over nothing.
+type Profile struct {
+	Exposure  Exposure
+	Reading   *engagement.Reading  // what the work is, where the owner said so
+	Authority engagement.Authority // who decides, and who attends
+	Servers   []string             // aliases; nil is every server
+	Enforce   bool                 // slice: enforce
+}
+
+// Options is everything a [Gate] is handed. Every field without "may" must be
+// set; the gate changes none of them.
+type Options struct {
+	Name, Version string // how the gate names itself to clients
+	Servers       []Server
+	Profiles      map[string]Profile // "" is the default one
+	Rules         *policy.Rules      // may be nil: no rules
+	Fallback      engagement.GateFallback
+	Least         map[engagement.Permission]policy.Level // may lack classes: their default
+	Spend         engagement.Spend                       // for each session
+	Bars          engagement.Bars
+
+	Caller Caller
+	Audit  Recorder
+	// Resolve makes a path absolute and clean with every link followed as far
+	// as it exists. An error makes the rules that look at the path fail.
+	Resolve func(path string) (string, error)
+	Log     *slog.Logger
+	Now     func() time.Time
+	Rand    io.Reader // for ids; crypto/rand.Reader outside tests
+
+	Wait      time.Duration // how long a person is waited for while a call is held open
+	Expires   time.Duration // how long a question lasts where nothing is held open
+	FirstList time.Duration // how long the first list of real tools waits for the servers
+}
+
+// Gate is what all sessions of a process share. Safe for concurrent use.
+type Gate struct {
+	opts    Options
+	servers map[string]Server
+	set     atomic.Pointer[catalog.Set] // of every server; replaced whole
+
+	mu        sync.Mutex // guards what follows; never held across a call upstream
+	offered   map[string][]catalog.Entry
+	live      map[*Session]bool
+	early     []*Session // that were given a list before all servers had answered
+	settled   bool
+	questions map[string]*question // by ticket
+}
+
+// New returns a gate that knows no tools yet; [Gate.Offer] brings them.
+func New(opts Options) (*Gate, error) {
+	g := &Gate{opts: opts, servers: map[string]Server{}, offered: map[string][]catalog.Entry{}, live: map[*Session]bool{}, questions: map[string]*question{}}
+	for _, s := range opts.Servers {
+		if _, twice := g.servers[s.Alias]; twice {
+			return nil, fmt.Errorf("two servers go by the name %q", s.Alias)
+		}
+		g.servers[s.Alias] = s
+	}
+	for name, p := range opts.Profiles {
+		if err := g.checkProfile(p); err != nil {
+			return nil, fmt.Errorf("profile %q: %w", name, err)
+		}
+	}
+	g.set.Store(catalog.NewSet(nil, metaNames()...))
+	return g, nil
+}
+
+func (g *Gate) checkProfile(p Profile) error {
+	for _, alias := range p.Servers {
+		if _, ok := g.servers[alias]; !ok {
+			return fmt.Errorf("there is no server %q", alias)
+		}
+	}
+	if p.Exposure == Transparent && len(g.of(p)) != 1 {
+		return fmt.Errorf("exposure transparent shows one server as it is: name one under \"servers\"")
+	}
+	return nil
+}
+
+// of returns the aliases of the servers that a profile shows, sorted.
+func (g *Gate) of(p Profile) []string {
+	aliases := slices.Clone(p.Servers)
+	if p.Servers == nil {
+		for alias := range g.servers {
+			aliases = append(aliases, alias)
+		}
+	}
+	slices.Sort(aliases)
+	return aliases
+}
+
+// Offer takes the definitions a server lists now, in the server's order. An
+// entry that is no definition is reported and left out; it costs the others
+// nothing.
+func (g *Gate) Offer(server string, definitions []json.RawMessage) {
+	s, ok := g.servers[server]
+	if !ok {
+		return
+	}
+	var entries []catalog.Entry
+	for i, raw := range definitions {
+		t, err := catalog.NewTool(server, raw)
+		if err != nil {
+			g.opts.Log.Warn("a tool is left out", "server", server, "index", i, "error", err)
+			continue
+		}
+		entries = append(entries, catalog.Entry{Tool: t, Class: catalog.Classify(t, s.Trust, s.Overrides)})
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.offered[server] = entries
+	var all []catalog.Entry
+	for _, of := range g.offered {
+		all = append(all, of...)
+	}
+	g.set.Store(catalog.NewSet(all, metaNames()...))
+}
+
+// Tools returns every tool that is known now.
+func (g *Gate) Tools() *catalog.Set { return g.set.Load() }
+
+// Run waits until every server has answered once and tells the sessions that
+// could not wait for it. It returns then, or when ctx ends.
+func (g *Gate) Run(ctx context.Context) error {
+	g.opts.Caller.Settled(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	g.mu.Lock()
+	early := g.early
+	g.early, g.settled = nil, true
+	g.mu.Unlock()
+	for _, s := range early {
+		s.outdated()
+	}
+	return nil
+}
+
+// tellWhenSettled has a session told once its early list is out of date.
+func (g *Gate) tellWhenSettled(s *Session) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.settled && !slices.Contains(g.early, s) {
+		g.early = append(g.early, s)
+	}
+}
+
+// forget drops an ended session and its questions. It reports whether the
+// session was alive.
+func (g *Gate) forget(s *Session) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.live[s] {
+		return false
+	}
+	delete(g.live, s)
+	g.early = slices.DeleteFunc(g.early, func(e *Session) bool { return e == s })
+	for ticket, q := range g.questions {
+		if q.session == s {
+			delete(g.questions, ticket)
+		}
+	}
+	return true
+}
+
+// Sessions returns the sessions that are open, in no order.
+func (g *Gate) Sessions() []*Session {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.live))
+}

@@ -1,0 +1,44 @@
+package gate
+
+import (
+	"fmt"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// event is the audit line of a decision about a call.
+func (s *Session) event(kind string, c *call, d policy.Decision) audit.Event {
+	e := audit.Event{Kind: kind, Verdict: word(d.Verdict), Code: word(d.Code), Rule: d.Rule}
+	if d.By.Set() {
+		e.Rule += " " + d.By.String()
+	}
+	if d.OutsideSlice {
+		e.Slice = "outside"
+	}
+	return s.about(e, c)
+}
+
+// about adds who called what with which arguments to a line: digests and
+// sizes, never contents.
+func (s *Session) about(e audit.Event, c *call) audit.Event {
+	e.Call, e.Session, e.Principal, e.Client = c.id, s.id, s.who.Principal, s.who.Client
+	e.Tool, e.ArgsDigest, e.ArgsSize = c.entry.ID.String(), c.digest, int64(len(c.args))
+	if !c.known {
+		e.Tool = c.name
+	}
+	e.Class, e.Egress = word(c.entry.Class.Permission), word(c.entry.Class.Egress)
+	return e
+}
+
+// word is the word of an enum, empty for its zero value.
+func word[T interface {
+	comparable
+	fmt.Stringer
+}](v T) string {
+	var none T
+	if v == none {
+		return ""
+	}
+	return v.String()
+}

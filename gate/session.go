@@ -1,0 +1,227 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+)
+
+// Session is one client's way through the gate: a pipe, a legacy HTTP session,
+// or a token on a profile's path. Safe for concurrent use.
+type Session struct {
+	g       *Gate
+	id      string // "s_" and 26 base32 characters
+	who     Identity
+	profile Profile
+	aliases []string        // the servers it shows, sorted
+	showing map[string]bool // the same
+	changed chan struct{}   // see Changed
+
+	listing sync.Mutex      // guards list; held while the first one is put together
+	list    json.RawMessage // what was given, frozen
+
+	mu        sync.Mutex // guards what follows; never held across a call
+	authority authority
+	calls     int64 // charged
+	bytes     int64 // charged
+	wrote     bool  // a write ran
+	unproven  bool  // an answer came that no person gave
+	count     int64 // of calls, for their ids
+}
+
+// Open starts a session. An unknown profile is an error that names those that
+// exist.
+func (g *Gate) Open(_ context.Context, who Identity) (*Session, error) {
+	p, ok := g.opts.Profiles[who.Profile]
+	if !ok {
+		return nil, fmt.Errorf("there is no profile %q", who.Profile)
+	}
+	id, err := newID(g.opts.Rand, "s_")
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{g: g, id: id, who: who, profile: p, aliases: g.of(p), showing: map[string]bool{}, changed: make(chan struct{})}
+	for _, alias := range s.aliases {
+		s.showing[alias] = true
+	}
+	s.authority = g.launch(p, who)
+	if err := g.opts.Audit.Record(audit.Event{Kind: audit.Session, Session: id, Principal: who.Principal, Client: who.Client,
+		Note: fmt.Sprintf("opened: scope %v, profile %q, exposure %s", who.Scope, who.Profile, p.exposure())}); err != nil {
+		return nil, fmt.Errorf("open a session: %w", err)
+	}
+	g.mu.Lock()
+	g.live[s] = true
+	g.mu.Unlock()
+	return s, nil
+}
+
+func (p Profile) exposure() Exposure {
+	if p.Exposure == "" {
+		return Meta
+	}
+	return p.Exposure
+}
+
+// ID names the session in the audit log and in status.
+func (s *Session) ID() string { return s.id }
+
+// Close ends the session. Questions that are open in it lead nowhere any more.
+func (s *Session) Close() {
+	if !s.g.forget(s) {
+		return
+	}
+	if err := s.g.opts.Audit.Record(audit.Event{Kind: audit.Session, Session: s.id, Principal: s.who.Principal, Note: "closed"}); err != nil {
+		s.g.opts.Log.Error("the end of a session could not be written down", "error", err)
+	}
+}
+
+// Instructions is the text that a client gives its model at the start.
+func (s *Session) Instructions() string {
+	if s.profile.exposure() == Transparent {
+		return s.server().Instructions
+	}
+	return instructions
+}
+
+// ServerInfo is the gate's own, or in transparent exposure the server's.
+func (s *Session) ServerInfo() json.RawMessage {
+	if s.profile.exposure() == Transparent {
+		if info := s.server().Info; info != nil {
+			return info
+		}
+	}
+	b := []byte(`{"name":`)
+	b = strictjson.AppendString(b, s.g.opts.Name)
+	b = append(b, `,"version":`...)
+	b = strictjson.AppendString(b, s.g.opts.Version)
+	return append(b, '}')
+}
+
+// server waits for the one server of a transparent session to have spoken.
+func (s *Session) server() About {
+	ctx, cancel := context.WithTimeout(context.Background(), s.g.opts.FirstList)
+	defer cancel()
+	s.g.opts.Caller.Settled(ctx)
+	return s.g.opts.Caller.About(s.aliases[0])
+}
+
+// Capabilities are those of the features that the gate carries.
+func (s *Session) Capabilities() json.RawMessage {
+	return json.RawMessage(`{"tools":{"listChanged":true}}`)
+}
+
+// instructions lead a model to the tools. At most 1 KB; a change of it changes
+// every client's prompt.
+const instructions = `This server is a gate in front of all the tools the person has. The tools themselves are not listed here: find_tools finds them by what they do, load_tool gives their exact definitions, call_tool_read calls one that only reads, call_tool calls any.
+
+Begin with the question, not with a tool. Load only what you need, several at once. Every call is judged by the owner's policy: it runs, a person is asked about exactly these arguments, or it is refused with a reason in the form "refused [code]: ...". A refusal or a person's no is final: do not look for a way round it, say what is left undone. State only what came back from tools.`
+
+// ListTools returns the array of definitions that the client is given. It
+// depends on configuration, definitions and launch alone, and stays the same
+// for the life of the session. Where real tools are shown it waits, up to
+// Options.FirstList, for the servers to have answered once.
+func (s *Session) ListTools(ctx context.Context) (json.RawMessage, error) {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	if s.list == nil {
+		s.list = s.newList(ctx)
+	}
+	return s.list, nil
+}
+
+func (s *Session) newList(ctx context.Context) json.RawMessage {
+	list := []byte{'['}
+	add := func(raw json.RawMessage) {
+		if len(list) > 1 {
+			list = append(list, ',')
+		}
+		list = append(list, raw...)
+	}
+	exposure := s.profile.exposure()
+	if exposure != Meta {
+		wait, cancel := context.WithTimeout(ctx, s.g.opts.FirstList)
+		s.g.opts.Caller.Settled(wait)
+		if wait.Err() != nil {
+			s.g.tellWhenSettled(s)
+		}
+		cancel()
+		s.addReal(exposure, add)
+	}
+	if exposure != Transparent {
+		for _, t := range metaTools {
+			add(t.raw)
+		}
+	}
+	return append(list, ']')
+}
+
+// addReal adds the definitions of the servers' own tools.
+func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
+	set := s.set()
+	for i, e := range set.Entries() {
+		f, known := s.judged(e, true)
+		if !known || (f.aside && exposure == Direct) {
+			continue
+		}
+		raw := e.Raw
+		if exposure == Direct {
+			var err error
+			if raw, err = e.Renamed(set.DirectName(i)); err != nil {
+				s.g.opts.Log.Warn("a tool is left out of the list", "tool", e.ID.String(), "error", err)
+				continue
+			}
+		}
+		add(raw)
+	}
+}
+
+// Changed is closed, at most once, when a list that was given before all
+// servers had answered is out of date. The next list is whole.
+func (s *Session) Changed() <-chan struct{} { return s.changed }
+
+// outdated drops a list that was given too early.
+func (s *Session) outdated() {
+	s.listing.Lock()
+	s.list = nil
+	s.listing.Unlock()
+	close(s.changed)
+}
+
+func (s *Session) set() *catalog.Set { return s.g.set.Load() }
+
+// shows reports whether the session's profile includes a server.
+func (s *Session) shows(alias string) bool { return s.showing[alias] }
+
+// tool returns a tool of a server that the session shows.
+func (s *Session) tool(id catalog.ToolID) (catalog.Entry, bool) {
+	if !s.shows(id.Server) {
+		return catalog.Entry{}, false
+	}
+	return s.set().ByID(id)
+}
+
+// nextCall names a call in the audit log.
+func (s *Session) nextCall() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count++
+	return fmt.Sprintf("%s.%d", s.id[:10], s.count)
+}
+
+// distrust notes that this client answers without a person.
+func (s *Session) distrust() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unproven = true
+}
+
+func (s *Session) noteWrite() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrote = true
+}
