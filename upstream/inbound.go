@@ -1,0 +1,285 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+)
+
+// maxAsking bounds the requests of one server that are being answered at once.
+const maxAsking = 64
+
+// calls knows which callers' calls a server is working on, to tell which of
+// them a request of the server belongs to: MCP does not say on stdio.
+type calls struct {
+	// turn is held by a call once the server has sent a request that somebody
+	// here answers: from then on calls go one at a time.
+	turn chan struct{}
+
+	mu      sync.Mutex // guards what follows
+	oneEach bool
+	running map[*context.Context]struct{}
+}
+
+func newCalls() calls {
+	return calls{turn: make(chan struct{}, 1), running: map[*context.Context]struct{}{}}
+}
+
+// enter counts a call in, after waiting for its turn where there are turns.
+func (c *calls) enter(ctx context.Context) (leave func(), e *Error) {
+	c.mu.Lock()
+	oneEach := c.oneEach
+	c.mu.Unlock()
+	if oneEach {
+		select {
+		case c.turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, &Error{Kind: Cancelled, Err: ctx.Err()}
+		}
+	}
+	c.mu.Lock()
+	c.running[&ctx] = struct{}{}
+	c.mu.Unlock()
+	return func() {
+		c.mu.Lock()
+		delete(c.running, &ctx)
+		c.mu.Unlock()
+		if oneEach {
+			<-c.turn
+		}
+	}, nil
+}
+
+// only returns the context of the one running call, where there is just one,
+// and has calls go one at a time from now on.
+func (c *calls) only() (context.Context, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.oneEach = true
+	if len(c.running) == 1 {
+		for ctx := range c.running {
+			return *ctx, true
+		}
+	}
+	return nil, false
+}
+
+// inbound handles what a server sends unasked on one connection.
+type inbound struct {
+	s     *server
+	ctx   context.Context // ends with the connection
+	end   context.CancelFunc
+	reply func(ctx context.Context, line []byte) // sends an answer
+
+	wg sync.WaitGroup // the goroutines that answer
+
+	mu     sync.Mutex // guards what follows
+	asking map[string]context.CancelFunc
+}
+
+func newInbound(s *server, reply func(context.Context, []byte)) *inbound {
+	in := &inbound{s: s, reply: reply, asking: map[string]context.CancelFunc{}}
+	in.ctx, in.end = context.WithCancel(context.Background())
+	return in
+}
+
+// close ends what is being answered and waits for it.
+func (in *inbound) close() {
+	in.end()
+	in.wg.Wait()
+}
+
+// notification takes one notification; find returns the pending request that
+// was given a progress token, or nil.
+func (in *inbound) notification(m jsonrpc.Message, find func(token string) *pending) {
+	switch m.Method {
+	case "notifications/progress":
+		if p := find(textMember(m.Params, "progressToken")); p == nil || !p.queue(m.Params) {
+			in.s.tally.progress.Add(1)
+		}
+		return
+	case "notifications/cancelled":
+		in.cancel(m.Params)
+		return
+	case "notifications/tools/list_changed":
+		in.s.listAgain()
+	}
+	in.s.o.OnNotification(in.s.cfg.Alias, m.Method, m.Params)
+}
+
+// request answers one request of the server, in a goroutine where it takes
+// more than a moment. Call is the context of the call that the request
+// belongs to, nil where the connection does not tell.
+func (in *inbound) request(m jsonrpc.Message, call context.Context) {
+	switch {
+	case m.Method == "ping":
+		in.reply(in.ctx, jsonrpc.AppendResult(nil, m.ID, json.RawMessage("{}")))
+		return
+	case in.s.o.OnRequest == nil:
+		in.refuse(m, jsonrpc.CodeMethodNotFound, "mcp-gate answers no "+m.Method)
+		return
+	}
+	if call == nil {
+		call, _ = in.s.calls.only()
+	}
+	ctx, cancel := context.WithCancel(in.ctx)
+	var stop func() bool
+	if call != nil {
+		ctx, cancel = context.WithCancel(call)
+		stop = context.AfterFunc(in.ctx, cancel)
+	}
+	key := string(m.ID)
+	in.mu.Lock()
+	_, twice := in.asking[key]
+	full := len(in.asking) >= maxAsking || in.ctx.Err() != nil
+	if !twice && !full {
+		in.asking[key] = cancel
+		in.wg.Add(1)
+	}
+	in.mu.Unlock()
+	if twice || full {
+		cancel()
+		in.refuse(m, jsonrpc.CodeInternal, "too many requests at once, or an id used twice")
+		return
+	}
+	go func() {
+		defer in.wg.Done()
+		defer cancel()
+		in.ask(ctx, m)
+		if stop != nil {
+			stop()
+		}
+	}()
+}
+
+// ask has the owner of the pool answer m, and sends the answer unless the
+// server has taken its request back.
+func (in *inbound) ask(ctx context.Context, m jsonrpc.Message) {
+	result, e := in.s.o.OnRequest(ctx, in.s.cfg.Alias, m.Method, m.Params)
+	in.mu.Lock()
+	_, wanted := in.asking[string(m.ID)]
+	delete(in.asking, string(m.ID))
+	in.mu.Unlock()
+	switch {
+	case !wanted:
+	case e != nil:
+		in.reply(in.ctx, jsonrpc.AppendError(nil, m.ID, e))
+	default:
+		in.reply(in.ctx, jsonrpc.AppendResult(nil, m.ID, result))
+	}
+}
+
+// cancel takes back a request of the server: it gets no answer any more.
+func (in *inbound) cancel(params json.RawMessage) {
+	id, _, err := strictjson.Get(params, "requestId")
+	if err != nil {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if cancel := in.asking[string(id)]; cancel != nil {
+		delete(in.asking, string(id))
+		cancel()
+	}
+}
+
+func (in *inbound) refuse(m jsonrpc.Message, code int64, why string) {
+	in.reply(in.ctx, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: code, Message: why}))
+}
+
+// textMember returns the member of obj that is a string, else "".
+func textMember(obj json.RawMessage, name string) string {
+	raw, ok, err := strictjson.Get(obj, name)
+	if err != nil || !ok {
+		return ""
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return ""
+	}
+	return text
+}
+
+// looseID finds the id of a message that is no acceptable JSON, so that the
+// call it was meant for can be told. It looks at nesting and strings only.
+func looseID(line []byte) json.RawMessage {
+	depth := 0
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case '"':
+			end := stringEnd(line, i)
+			if depth == 1 && string(line[i:end]) == `"id"` {
+				if id := looseValue(line[end:]); id != nil {
+					return id
+				}
+			}
+			i = end - 1
+		}
+	}
+	return nil
+}
+
+// stringEnd returns the offset after the string that begins at line[i].
+func stringEnd(line []byte, i int) int {
+	for i++; i < len(line); i++ {
+		switch line[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(line)
+}
+
+// looseValue returns the number or short string after a colon at the start of
+// rest, else nil.
+func looseValue(rest []byte) json.RawMessage {
+	i := 0
+	for i < len(rest) && (rest[i] == ' ' || rest[i] == '\t') {
+		i++
+	}
+	if i == len(rest) || rest[i] != ':' {
+		return nil
+	}
+	for i++; i < len(rest) && (rest[i] == ' ' || rest[i] == '\t'); i++ {
+	}
+	end := i
+	for end < len(rest) && (rest[end] == '"' || rest[end] == '.' || (rest[end] >= '0' && rest[end] <= '9')) {
+		end++
+	}
+	if end == i {
+		return nil
+	}
+	return rest[i:end]
+}
+
+// ourID turns an id as a server spells it into the number that was given out:
+// servers exist that answer "7" or 7.0 to 7, and a hang would be worse than
+// taking that. Loose reports whether it was spelled differently.
+func ourID(raw json.RawMessage) (id string, loose bool, err error) {
+	s := string(raw)
+	if len(s) > 2 && s[0] == '"' && s[len(s)-1] == '"' {
+		s, loose = s[1:len(s)-1], true
+	}
+	if len(s) > 2 && s[len(s)-2:] == ".0" {
+		s, loose = s[:len(s)-2], true
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return "", false, errors.New("not an id of ours")
+		}
+	}
+	if s == "" || len(s) > 19 {
+		return "", false, errors.New("not an id of ours")
+	}
+	return s, loose, nil
+}

@@ -1,0 +1,102 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+)
+
+// maxPages bounds one listing; the largest catalogue known has 10,000 tools.
+const maxPages = 1000
+
+// found is what one listing gave.
+type found struct {
+	tools    []json.RawMessage
+	problems []string // entries that were left out, and pages that were not asked for
+	entries  int      // seen so far, over all pages
+}
+
+// listTools asks for all pages of tools/list.
+func (x *session) listTools(ctx context.Context) (found, error) {
+	var f found
+	has, sure := x.hasTools()
+	if !has {
+		return f, nil
+	}
+	var params json.RawMessage
+	names, cursors := map[string]bool{}, map[string]bool{}
+	size := int64(0)
+	for page := 1; ; page++ {
+		resp, e := x.call(ctx, Request{Method: "tools/list", Params: params}, 0)
+		switch {
+		case e != nil:
+			return f, e
+		case resp.Error != nil && !sure && resp.Error.Code == jsonrpc.CodeMethodNotFound:
+			return f, nil
+		case resp.Error != nil:
+			return f, fmt.Errorf("it refused tools/list: %w", resp.Error)
+		}
+		if size += int64(len(resp.Result)); size > x.s.o.MaxMessage {
+			return f, fmt.Errorf("its tools take more than %d bytes", x.s.o.MaxMessage)
+		}
+		added, cursor, err := f.takePage(resp.Result, names)
+		switch {
+		case err != nil:
+			return f, fmt.Errorf("page %d of its tools: %w", page, err)
+		case cursor == nil:
+			return f, nil
+		case cursors[string(cursor)] || (added == 0 && page > 1):
+			f.problems = append(f.problems, fmt.Sprintf("page %d repeats what came before: no further page was asked for", page))
+			return f, nil
+		case page == maxPages:
+			f.problems = append(f.problems, fmt.Sprintf("more than %d pages: the rest was not asked for", maxPages))
+			return f, nil
+		}
+		cursors[string(cursor)] = true
+		params = append(append([]byte(`{"cursor":`), cursor...), '}')
+	}
+}
+
+// takePage adds the tools of one page and returns how many were new, and the
+// cursor of the next page, nil for none. An empty string is a cursor.
+func (f *found) takePage(result json.RawMessage, names map[string]bool) (added int, cursor json.RawMessage, err error) {
+	raw, ok, err := strictjson.Get(result, "tools")
+	if err != nil {
+		return 0, nil, err
+	}
+	var entries []json.RawMessage
+	if !ok || raw[0] != '[' || json.Unmarshal(raw, &entries) != nil {
+		return 0, nil, errors.New(`"tools" is not an array`)
+	}
+	for _, entry := range entries {
+		name, ok := toolName(entry)
+		switch {
+		case !ok:
+			f.problems = append(f.problems, fmt.Sprintf("entry %d has no name or is no object", f.entries))
+		case names[name]:
+			f.problems = append(f.problems, fmt.Sprintf("entry %d repeats the name %q: the first one counts", f.entries, name))
+		default:
+			names[name] = true
+			f.tools = append(f.tools, entry)
+			added++
+		}
+		f.entries++
+	}
+	cursor, ok, _ = strictjson.Get(result, "nextCursor")
+	if !ok || cursor[0] != '"' {
+		return added, nil, nil
+	}
+	return added, cursor, nil
+}
+
+func toolName(entry json.RawMessage) (string, bool) {
+	if len(entry) == 0 || entry[0] != '{' {
+		return "", false
+	}
+	name := textMember(entry, "name")
+	return name, name != ""
+}

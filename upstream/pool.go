@@ -1,0 +1,325 @@
+// Package upstream starts, watches, restarts and calls the real tool servers.
+//
+// It runs what it is told and reports faithfully: params go out and results,
+// errors and tool definitions come back as the bytes they are, a call is sent
+// at most once, and every way in which an answer can fail to come is an
+// [*Error] that says whether the call may have run. Servers do not know of
+// each other: one that is missing, slow, crashing or lying delays and hides
+// no other. The package knows no policy, no session and no approval, and does
+// not look at what a tool takes or gives.
+//
+// To start: [NewPool], then [Pool.Run] in a goroutine of its own, then
+// [Pool.Call].
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/internal/enum"
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+)
+
+// Server is one tool server: a command to run or a URL to talk to.
+type Server struct {
+	Alias string
+
+	// Command is the program and its arguments. A name without a slash is
+	// looked up in the PATH of Env. Exactly one of Command and URL is set.
+	Command []string
+	Dir     string   // working directory; "" is the gate's own
+	Env     []string // the child's whole environment, KEY=VALUE
+
+	URL    string      // http or https
+	Header http.Header // sent with every request
+	// Authorize returns the value of the Authorization header, or "" for none.
+	// It is called before every request with "", and once more with the
+	// WWW-Authenticate challenge after a 401. It may be nil, may be called
+	// concurrently, and should do its own single flight.
+	Authorize func(ctx context.Context, challenge string) (string, error)
+
+	// CallTimeout is how long a call may go without answer or progress; 0 is
+	// for ever. It does not hold for the handshake and listing, which have
+	// StartTimeout each (0 means 30 s).
+	CallTimeout, StartTimeout time.Duration
+
+	Lazy bool // started by the first call, not by Run
+	Era  Era  // zero: Legacy for a command, Auto for a URL
+}
+
+// Era says which family of protocol versions is spoken with a server.
+type Era uint8
+
+// Probing is not the rule for commands, since servers exist that end when the
+// first message is not initialize.
+const (
+	Auto   Era = iota + 1 // ask server/discover first, else initialize
+	Legacy                // initialize; 2024-11-05 to 2025-11-25
+	Modern                // server/discover; 2026-07-28
+)
+
+var eras = enum.Of[Era]("era", "auto", "legacy", "modern")
+
+func (e Era) String() string                { return eras.Word(e) }
+func (e Era) MarshalText() ([]byte, error)  { return eras.Marshal(e) }
+func (e *Era) UnmarshalText(b []byte) error { return eras.Unmarshal(b, e) }
+
+// Options hold for all servers of a pool. The zero Options work.
+type Options struct {
+	Log  *slog.Logger      // nil: nothing is logged
+	HTTP http.RoundTripper // nil: a copy of http.DefaultTransport
+
+	ClientName, ClientVersion string // what servers are told; "" means mcp-gate and 0
+	// Capabilities is the client capabilities object that servers are told,
+	// nil for {}. It should declare no more than OnRequest answers.
+	Capabilities json.RawMessage
+
+	MaxMessage int64 // bytes of one message from a server; 0 means 64 MiB
+
+	// Backoff returns the pause before another start after so many starts or
+	// early crashes in a row, 1 or more. Nil means 250 ms doubling to 30 s, a
+	// fifth up or down at random.
+	Backoff func(failures int) time.Duration
+
+	// OnRequest answers a request of a server, ping excepted. Its ctx ends with
+	// the connection, when the server cancels, and with the call that the
+	// request belongs to, whose values it then has, where that can be told: over
+	// HTTP by the stream, else when only one call is running. Nil answers all
+	// with -32601 at once.
+	OnRequest func(ctx context.Context, alias, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error)
+	// OnNotification takes each notification of a server except progress and
+	// cancellations. It runs on the goroutine that reads the server, before
+	// any later answer is delivered, so it must not block. A server on HTTP
+	// may have several such goroutines.
+	OnNotification func(alias, method string, params json.RawMessage)
+	// OnChange is told that a server's state or listing changed. It must not
+	// block or call the pool's Run.
+	OnChange func(alias string)
+}
+
+// Request is one request for a server.
+type Request struct {
+	Method string
+	// Params is an object or nil. It goes out byte for byte, except that line
+	// breaks between its tokens become spaces, and that keys of the protocol
+	// are added to its _meta where needed.
+	Params json.RawMessage
+	// Progress, where not nil, asks the server for progress and takes the
+	// params of each notification about it, in order, on the caller's
+	// goroutine, before Call returns. It should not block for long: the call's
+	// timeout and cancellation wait for it. The progressToken in it is the
+	// pool's own.
+	Progress func(params json.RawMessage)
+}
+
+// Response is a server's answer, in its own bytes: exactly one field is set.
+// An Error is an answer, too: the server took the request and said no.
+type Response struct {
+	Result json.RawMessage
+	Error  *jsonrpc.Error
+}
+
+// Pool keeps a connection to each of its servers. All methods are safe for
+// concurrent use.
+type Pool struct {
+	o       Options
+	servers []*server // in the order they were given
+	byAlias map[string]*server
+	launch  *launcher
+
+	mu      sync.Mutex
+	running bool
+}
+
+// NewPool checks servers and prepares a pool that does nothing until Run.
+func NewPool(servers []Server, o Options) (*Pool, error) {
+	p := &Pool{o: o.withDefaults(), byAlias: map[string]*server{}, launch: newLauncher()}
+	for _, cfg := range servers {
+		if err := cfg.check(); err != nil {
+			return nil, fmt.Errorf("server %q: %w", cfg.Alias, err)
+		}
+		if p.byAlias[cfg.Alias] != nil {
+			return nil, fmt.Errorf("server %q is there twice", cfg.Alias)
+		}
+		s := newServer(cfg.withDefaults(), &p.o)
+		s.open = p.opener(s)
+		p.servers = append(p.servers, s)
+		p.byAlias[cfg.Alias] = s
+	}
+	return p, nil
+}
+
+// opener returns the function that makes a new connection to s.
+func (p *Pool) opener(s *server) func(context.Context) (conn, error) {
+	if s.cfg.URL != "" {
+		return func(context.Context) (conn, error) { return openHTTP(s) }
+	}
+	return func(ctx context.Context) (conn, error) { return openStdio(ctx, s, p.launch) }
+}
+
+// Run starts all servers at once, each on its own, and keeps them running
+// until ctx ends. When it returns, every child process has been ended and
+// reaped together with what it had started, and every goroutine is gone; that
+// takes under 4 s. A pool runs once.
+func (p *Pool) Run(ctx context.Context) error {
+	p.mu.Lock()
+	ran := p.running
+	p.running = true
+	p.mu.Unlock()
+	if ran {
+		return errors.New("run upstreams: the pool has been run before")
+	}
+	launched := make(chan struct{})
+	go func() {
+		defer close(launched)
+		p.launch.run()
+	}()
+	var wg sync.WaitGroup
+	for _, s := range p.servers {
+		wg.Go(func() { s.run(ctx) })
+	}
+	wg.Wait()
+	p.launch.close()
+	<-launched
+	return ctx.Err()
+}
+
+// Call sends one request to the server called alias and returns its answer.
+// Where the server is starting or about to be started again it waits for
+// that, at most for the server's StartTimeout. The error is an [*Error]. A
+// request is never sent a second time once a byte of it may have arrived. When
+// ctx ends the server is told so, and Call returns.
+func (p *Pool) Call(ctx context.Context, alias string, req Request) (Response, error) {
+	s := p.byAlias[alias]
+	if s == nil {
+		return Response{}, &Error{Server: alias, Method: req.Method, Kind: UnknownServer}
+	}
+	return s.call(ctx, req)
+}
+
+// Notify sends a notification to the server called alias if it is running.
+func (p *Pool) Notify(ctx context.Context, alias, method string, params json.RawMessage) error {
+	s := p.byAlias[alias]
+	if s == nil {
+		return &Error{Server: alias, Method: method, Kind: UnknownServer}
+	}
+	return s.notify(ctx, method, params)
+}
+
+// Listing returns the last good listing of the server called alias, and
+// whether there was one.
+func (p *Pool) Listing(alias string) (Listing, bool) {
+	s := p.byAlias[alias]
+	if s == nil {
+		return Listing{}, false
+	}
+	return s.lastListing()
+}
+
+// Relist has the tools of the server called alias listed again soon. It does
+// nothing for a server that is not running.
+func (p *Pool) Relist(alias string) {
+	if s := p.byAlias[alias]; s != nil {
+		s.listAgain()
+	}
+}
+
+// Status returns the state of every server in the order they were given.
+func (p *Pool) Status() []Status {
+	all := make([]Status, len(p.servers))
+	for i, s := range p.servers {
+		all[i] = s.status()
+	}
+	return all
+}
+
+// Settled returns nil once every server has listed its tools or failed once,
+// or waits for its first call because it is lazy; else ctx's error.
+func (p *Pool) Settled(ctx context.Context) error {
+	for _, s := range p.servers {
+		if err := s.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.HTTP == nil {
+		o.HTTP = http.DefaultTransport.(*http.Transport).Clone()
+	}
+	if o.ClientName == "" {
+		o.ClientName = "mcp-gate"
+	}
+	if o.ClientVersion == "" {
+		o.ClientVersion = "0"
+	}
+	if o.Capabilities == nil {
+		o.Capabilities = json.RawMessage("{}")
+	}
+	if o.MaxMessage == 0 {
+		o.MaxMessage = 64 << 20
+	}
+	if o.Backoff == nil {
+		o.Backoff = backoff
+	}
+	if o.OnNotification == nil {
+		o.OnNotification = func(string, string, json.RawMessage) {}
+	}
+	if o.OnChange == nil {
+		o.OnChange = func(string) {}
+	}
+	return o
+}
+
+// backoff is 250 ms doubling to 30 s, a fifth up or down so that servers that
+// fell together do not rise together.
+func backoff(failures int) time.Duration {
+	d := min(250*time.Millisecond<<min(failures-1, 10), 30*time.Second)
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
+
+func (s Server) check() error {
+	switch {
+	case s.Alias == "":
+		return errors.New("it has no alias")
+	case s.URL == "" && (len(s.Command) == 0 || s.Command[0] == ""):
+		return errors.New("it has neither a command nor a URL")
+	case s.URL != "" && len(s.Command) > 0:
+		return errors.New("it has both a command and a URL")
+	case s.URL == "":
+		return nil
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return err
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return fmt.Errorf("%q is not an http or https URL", u.Redacted())
+	}
+	return nil
+}
+
+func (s Server) withDefaults() Server {
+	if s.StartTimeout == 0 {
+		s.StartTimeout = 30 * time.Second
+	}
+	if s.Era == 0 {
+		s.Era = Legacy
+		if s.URL != "" {
+			s.Era = Auto
+		}
+	}
+	return s
+}

@@ -1,0 +1,436 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// patience is the longest pause before another start that a call waits
+	// through; during a longer one it fails at once.
+	patience = 2 * time.Second
+	// healthy is how long a connection must last for what went wrong before to
+	// be forgotten.
+	healthy = 30 * time.Second
+	// relistPause is the least time between two listings: servers exist that
+	// announce a change three times a second.
+	relistPause = 2 * time.Second
+	// confirmEmpty is how long a listing must stay empty to be believed after
+	// one that was not.
+	confirmEmpty = 30 * time.Second
+)
+
+// server keeps one server running: it owns the connection, and run owns every
+// goroutine that the connection needs.
+type server struct {
+	cfg    Server  // immutable
+	o      *Options // immutable
+	log    *slog.Logger
+	open   func(context.Context) (conn, error)
+	tally  tally
+	stderr *ring
+	ids    atomic.Int64  // ids of requests never repeat, not even after a restart
+	wanted chan struct{} // a call waits for a server that is not running
+	relist chan struct{} // the listing may have changed
+	calls  calls
+
+	mu        sync.Mutex // guards what follows; never held while waiting for the server
+	changed   chan struct{}
+	state     State
+	since     time.Time
+	nextTry   time.Time
+	starts    int
+	failures  int // starts that failed, ever
+	sess      *session
+	lastErr   *Error
+	settled   bool // it has listed its tools, or failed once
+	listed    bool
+	listing   Listing
+	problems  []string
+	suspect   string
+	emptyFrom time.Time // first of the empty listings that were not believed
+}
+
+func newServer(cfg Server, o *Options) *server {
+	return &server{
+		cfg: cfg, o: o, log: o.Log.With("server", cfg.Alias), stderr: newRing(stderrKept),
+		wanted: make(chan struct{}, 1), relist: make(chan struct{}, 1),
+		calls: newCalls(), changed: make(chan struct{}), state: Idle, since: time.Now(),
+	}
+}
+
+// update changes the guarded fields and wakes everyone who waits for one.
+func (s *server) update(f func()) {
+	s.mu.Lock()
+	before := s.state
+	f()
+	if s.state != before {
+		s.since = time.Now()
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	s.o.OnChange(s.cfg.Alias)
+}
+
+// run starts the server, keeps its connection until that is lost, and starts
+// it again, until ctx ends.
+func (s *server) run(ctx context.Context) {
+	defer s.update(func() { s.state, s.settled, s.sess = Stopped, true, nil })
+	failures := 0
+	for ctx.Err() == nil {
+		if s.cfg.Lazy && !s.waitWanted(ctx) {
+			return
+		}
+		pause := time.Duration(0)
+		sess, err := s.start(ctx)
+		if err == nil {
+			began := time.Now()
+			err = s.serve(ctx, sess)
+			if time.Since(began) >= healthy {
+				failures = 0
+			}
+			if failures > 0 {
+				pause = s.o.Backoff(failures)
+			}
+			failures++ // the next crash soon after the restart has to wait
+		} else {
+			failures++
+			pause = s.o.Backoff(failures)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.log.Warn("server ended", "err", err, "pause", pause)
+		s.fall(err, pause)
+		wait(ctx, pause)
+	}
+}
+
+// fall records that the server is down and when it is started again.
+func (s *server) fall(err *Error, pause time.Duration) {
+	s.update(func() {
+		crashed := s.sess != nil
+		s.lastErr, s.sess, s.settled = err, nil, true
+		s.nextTry = time.Now().Add(pause)
+		switch {
+		case crashed && s.cfg.Lazy && pause == 0:
+			s.state = Idle
+		case crashed && pause == 0:
+			s.state = Starting
+		default:
+			s.state = Failed
+			s.failures++
+		}
+	})
+}
+
+// waitWanted waits until a call needs a lazy server.
+func (s *server) waitWanted(ctx context.Context) bool {
+	s.update(func() { s.settled = true })
+	select {
+	case <-s.wanted:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// start makes a connection and shakes hands on it.
+func (s *server) start(ctx context.Context) (*session, *Error) {
+	s.update(func() { s.state = Starting; s.starts++ })
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StartTimeout)
+	defer cancel()
+	sess, err := s.connect(ctx)
+	if err == nil {
+		return sess, nil
+	}
+	return nil, s.startError(err, time.Since(began))
+}
+
+// startError makes err a statement about the server as a whole.
+func (s *server) startError(err error, after time.Duration) *Error {
+	kind, hint := StartFailed, "see what it wrote to stderr, and run its command by hand"
+	if s.cfg.URL != "" {
+		hint = "check its URL, and that it is running"
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		if e.Kind == Unauthorized || e.Kind == Unreachable {
+			kind = e.Kind
+		}
+		if e.Hint != "" {
+			hint = e.Hint
+		}
+		if e.Kind == Timeout || e.Kind == Cancelled {
+			err = &startStuck{e.Method, after}
+		} else if e.Err != nil {
+			err = e.Err
+		}
+	}
+	if tail := s.stderr.lastLines(3); tail != "" && kind == StartFailed {
+		err = &withStderr{err, tail}
+	}
+	return &Error{Server: s.cfg.Alias, Kind: kind, After: after, Hint: hint, Err: err}
+}
+
+// serve lists the tools, now and whenever they may have changed, until the
+// connection is lost or ctx ends; then nothing of the connection is left.
+func (s *server) serve(ctx context.Context, sess *session) *Error {
+	defer sess.conn.close()
+	s.update(func() { s.state, s.sess = Ready, sess })
+	s.log.Info("server ready", "protocol", sess.version)
+	due := time.NewTimer(0)
+	defer due.Stop()
+	last, retry := time.Time{}, relistPause
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-sess.conn.lost():
+			return &Error{Server: s.cfg.Alias, Kind: Lost, Err: sess.conn.why(), Hint: "it is started again by itself"}
+		case <-s.relist:
+			due.Reset(max(0, time.Until(last.Add(relistPause))))
+		case <-due.C:
+			again, ok := s.list(ctx, sess)
+			last = time.Now()
+			switch {
+			case ok && again > 0:
+				due.Reset(again)
+			case !ok:
+				due.Reset(retry)
+				retry = min(2*retry, time.Minute)
+			default:
+				retry = relistPause
+			}
+		}
+	}
+}
+
+// list takes a new listing and publishes it where it may be believed. It
+// returns when to look again, 0 for not unless something happens.
+func (s *server) list(ctx context.Context, sess *session) (again time.Duration, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StartTimeout)
+	defer cancel()
+	found, err := sess.listTools(ctx)
+	if err != nil {
+		if ctx.Err() == context.Canceled {
+			return 0, false
+		}
+		e := &Error{Server: s.cfg.Alias, Kind: Invalid, Err: err, Hint: "its tools cannot be listed; the last good listing stays"}
+		s.log.Warn("tools not listed", "err", err)
+		s.update(func() { s.lastErr, s.settled = e, true })
+		return 0, false
+	}
+	s.update(func() { again = s.publish(found, sess) })
+	for _, p := range found.problems {
+		s.log.Warn("tool left out", "why", p)
+	}
+	return again, true
+}
+
+// publish is called with mu held.
+func (s *server) publish(found found, sess *session) (again time.Duration) {
+	s.settled = true
+	if len(found.tools) == 0 && len(s.listing.Tools) > 0 {
+		if s.emptyFrom.IsZero() {
+			s.emptyFrom = time.Now()
+		}
+		if left := confirmEmpty - time.Since(s.emptyFrom); left > 0 {
+			s.suspect = "it suddenly lists no tools; the listing before stays until that is confirmed"
+			return left
+		}
+	}
+	l := Listing{
+		Tools: found.tools, Instructions: sess.instructions, ServerInfo: sess.serverInfo,
+		Capabilities: sess.capabilities, Protocol: sess.version, Generation: s.listing.Generation,
+	}
+	if !s.listed || !l.equal(s.listing) {
+		l.Generation++
+	}
+	s.listed, s.listing, s.problems = true, l, found.problems
+	s.suspect, s.emptyFrom, s.lastErr = "", time.Time{}, nil
+	return 0
+}
+
+func (l Listing) equal(m Listing) bool {
+	if len(l.Tools) != len(m.Tools) || l.Instructions != m.Instructions || l.Protocol != m.Protocol ||
+		string(l.ServerInfo) != string(m.ServerInfo) || string(l.Capabilities) != string(m.Capabilities) {
+		return false
+	}
+	for i := range l.Tools {
+		if string(l.Tools[i]) != string(m.Tools[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// call waits for the server, sends req, and waits for the answer.
+func (s *server) call(ctx context.Context, req Request) (Response, error) {
+	began := time.Now()
+	for {
+		sess, err := s.await(ctx, req.Method, began)
+		if err != nil {
+			return Response{}, err
+		}
+		leave, err := s.calls.enter(ctx)
+		if err != nil {
+			err.Server, err.Method, err.After = s.cfg.Alias, req.Method, time.Since(began)
+			return Response{}, err
+		}
+		resp, err := sess.call(ctx, req, s.cfg.CallTimeout)
+		leave()
+		if err == nil {
+			return resp, nil
+		}
+		if err.Kind == Lost && !err.Sent && ctx.Err() == nil {
+			// The connection was gone before the first byte: this is still
+			// the first try.
+			if s.forget(ctx, sess) {
+				continue
+			}
+		}
+		return Response{}, err
+	}
+}
+
+// forget waits until run has noticed that sess is over.
+func (s *server) forget(ctx context.Context, sess *session) bool {
+	for {
+		s.mu.Lock()
+		current, changed := s.sess, s.changed
+		s.mu.Unlock()
+		if current != sess {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// await returns the session to use, waiting for a start that is under way or
+// due soon.
+func (s *server) await(ctx context.Context, method string, began time.Time) (*session, *Error) {
+	fail := func(kind Kind, err error, hint string) (*session, *Error) {
+		return nil, &Error{Server: s.cfg.Alias, Method: method, Kind: kind, After: time.Since(began), Hint: hint, Err: err}
+	}
+	limit := time.NewTimer(s.cfg.StartTimeout)
+	defer limit.Stop()
+	s.mu.Lock()
+	seen := s.failures
+	for {
+		state, sess, lastErr, changed := s.state, s.sess, s.lastErr, s.changed
+		failed := s.state == Failed && (s.failures > seen || time.Until(s.nextTry) > patience)
+		s.mu.Unlock()
+		switch {
+		case state == Ready:
+			return sess, nil
+		case state == Stopped:
+			return fail(NotRunning, errors.New("mcp-gate is shutting down"), "")
+		case failed:
+			e := *lastErr
+			e.Method, e.After, e.Sent = method, time.Since(began), false
+			if e.Kind == Lost {
+				e.Kind = NotRunning
+			}
+			return nil, &e
+		}
+		poke(s.wanted)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fail(Cancelled, ctx.Err(), "")
+		case <-limit.C:
+			return fail(NotRunning, errors.New("it is still being started"), "try again later")
+		}
+		s.mu.Lock()
+	}
+}
+
+func (s *server) notify(ctx context.Context, method string, params json.RawMessage) error {
+	s.mu.Lock()
+	sess := s.sess
+	s.mu.Unlock()
+	if sess == nil {
+		return &Error{Server: s.cfg.Alias, Method: method, Kind: NotRunning}
+	}
+	if err := sess.notify(ctx, method, params); err != nil {
+		return &Error{Server: s.cfg.Alias, Method: method, Kind: Lost, Err: err}
+	}
+	return nil
+}
+
+func (s *server) listAgain() { poke(s.relist) }
+
+func (s *server) lastListing() (Listing, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listing, s.listed
+}
+
+func (s *server) settle(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		settled, changed := s.settled, s.changed
+		s.mu.Unlock()
+		if settled {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *server) status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Status{
+		Alias: s.cfg.Alias, Transport: "stdio", State: s.state, Since: s.since, Starts: s.starts,
+		Listed: s.listed, Tools: len(s.listing.Tools), Suspect: s.suspect, Problems: s.problems,
+		Stderr: s.stderr.text(), Dropped: s.tally.dropped(),
+	}
+	if s.cfg.URL != "" {
+		st.Transport = "http"
+	}
+	if s.state == Failed {
+		st.NextTry = s.nextTry
+	}
+	if s.sess != nil {
+		st.PID, st.Protocol = s.sess.conn.pid(), s.sess.version
+	}
+	if s.lastErr != nil {
+		st.LastError, st.Hint = s.lastErr.Error(), s.lastErr.Hint
+	}
+	return st
+}
+
+// poke leaves one nudge in a channel of capacity 1.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// wait waits for d or the end of ctx.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
