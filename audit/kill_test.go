@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 }
 
 func writeUntilKilled(dir string) {
-	l, err := Open(Options{Dir: dir, Now: time.Now, Process: fmt.Sprint(os.Getpid()), MaxBytes: 50_000})
+	l, err := Open(Options{Dir: dir, Now: time.Now, Process: fmt.Sprint(os.Getpid()), MaxBytes: 10_000})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -43,7 +43,7 @@ func TestKilledWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for round := range 5 {
+	for round := range 3 {
 		cmd := exec.Command(exe)
 		cmd.Env = append(os.Environ(), "AUDIT_TEST_WRITE_UNTIL_KILLED="+dir)
 		out, err := cmd.StdoutPipe()
@@ -54,7 +54,7 @@ func TestKilledWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 		last, lines := "", bufio.NewScanner(out)
-		for i := 0; i < 150*(round+1) && lines.Scan(); i++ {
+		for i := 0; i < 50*(round+1) && lines.Scan(); i++ {
 			last = lines.Text()
 		}
 		if r := verify(t, dir, VerifyOptions{}); !r.OK() {

@@ -112,21 +112,21 @@ func Verify(dir fs.FS, opts VerifyOptions) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("verify audit log: %w", err)
 	}
-	v := &verifier{sealer: newSealer(opts.Key), files: make(map[string]*scanned), open: make(map[callKey][]Dangling)}
+	v := &verifier{dir: dir, sealer: newSealer(opts.Key), files: make(map[string]*scanned), open: make(map[callKey][]Dangling)}
 	for _, name := range names {
-		f, err := v.scan(dir, name)
-		if err != nil {
-			return Report{}, fmt.Errorf("verify audit file %s: %w", name, err)
+		if err := v.load(name); err != nil {
+			return Report{}, err
 		}
-		v.files[name] = f
-		v.order = append(v.order, name)
-		f.damage = f.check()
 	}
-	for _, name := range names {
-		v.checkLinks(v.files[name])
+	for i := 0; i < len(v.order); i++ { // following a link may add a file
+		if err := v.checkLinks(v.files[v.order[i]]); err != nil {
+			return Report{}, err
+		}
 	}
 	for _, m := range opts.Anchors {
-		v.checkMark(m, "an anchor kept elsewhere")
+		if err := v.checkMark(m, "an anchor kept elsewhere"); err != nil {
+			return Report{}, err
+		}
 	}
 	return v.report(), nil
 }
@@ -183,22 +183,34 @@ type scanned struct {
 type callKey struct{ chain, call string }
 
 type verifier struct {
+	dir    fs.FS
 	sealer *sealer
 	files  map[string]*scanned
 	order  []string
 	open   map[callKey][]Dangling // intents that wait for their outcome
 }
 
+func (v *verifier) load(name string) error {
+	f, err := v.scan(name)
+	if err != nil {
+		return fmt.Errorf("verify audit file %s: %w", name, err)
+	}
+	f.damage = f.check()
+	v.files[name] = f
+	v.order = append(v.order, name)
+	return nil
+}
+
 // scan reads a file. The head comes first: lines that a running process adds
 // meanwhile are then more than it vouches for, never fewer.
-func (v *verifier) scan(dir fs.FS, name string) (*scanned, error) {
+func (v *verifier) scan(name string) (*scanned, error) {
 	f := &scanned{name: name}
-	head, raw, err := readHead(dir, name)
+	head, raw, err := readHead(v.dir, name)
 	if err == nil && !v.sealer.holds(raw) {
 		err = errors.New("its mac does not hold")
 	}
 	f.head, f.headErr = head, err
-	file, err := dir.Open(name)
+	file, err := v.dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		f.gone = true
 		return f, nil
@@ -383,20 +395,41 @@ func (f *scanned) checkAt(m Mark, keeper string) *Damage {
 
 // checkLinks follows what a file says about others. Only a file that is whole
 // itself is believed.
-func (v *verifier) checkLinks(f *scanned) {
+func (v *verifier) checkLinks(f *scanned) error {
 	if f.damage != nil || len(f.lines) == 0 {
-		return
+		return nil
 	}
 	keeper := "the first line of " + f.name
 	for _, m := range f.first.Seen {
-		v.checkMark(m, keeper)
+		if err := v.checkMark(m, keeper); err != nil {
+			return err
+		}
 	}
 	if f.first.Kind == Continue && f.damage == nil {
 		f.damage = v.checkContinued(f)
 	}
-	if f.next != "" && v.files[f.next] == nil {
-		v.missing(f.next, "the last line of "+f.name)
+	if f.next == "" {
+		return nil
 	}
+	_, err := v.find(f.next, "the last line of "+f.name)
+	return err
+}
+
+// find gives a file that another one names, even if a running process began it
+// after the folder was listed. One that is not there is recorded as missing.
+func (v *verifier) find(name, keeper string) (*scanned, error) {
+	if f := v.files[name]; f != nil {
+		return f, nil
+	}
+	if _, err := fs.Stat(v.dir, name); err == nil {
+		err := v.load(name)
+		return v.files[name], err
+	}
+	f := &scanned{name: name, gone: true}
+	f.damage = f.damaged(0, Missing, "%s names it", keeper)
+	v.files[name] = f
+	v.order = append(v.order, name)
+	return f, nil
 }
 
 // checkContinued compares the seam of two files of a chain.
@@ -415,25 +448,17 @@ func (v *verifier) checkContinued(f *scanned) *Damage {
 	return nil
 }
 
-func (v *verifier) checkMark(m Mark, keeper string) {
-	f := v.files[m.File]
-	switch {
-	case f == nil:
-		v.missing(m.File, keeper)
-	case f.gone:
-		if f.damage == nil {
-			f.damage = f.damaged(0, Missing, "%s vouches for %d events of it", keeper, m.Events)
-		}
-	case f.damage == nil:
-		f.damage = f.checkAt(m, keeper)
+func (v *verifier) checkMark(m Mark, keeper string) error {
+	f, err := v.find(m.File, keeper)
+	if err != nil || f.damage != nil {
+		return err
 	}
-}
-
-func (v *verifier) missing(name, keeper string) {
-	f := &scanned{name: name, gone: true}
-	f.damage = f.damaged(0, Missing, "%s names it", keeper)
-	v.files[name] = f
-	v.order = append(v.order, name)
+	if f.gone {
+		f.damage = f.damaged(0, Missing, "%s vouches for %d events of it", keeper, m.Events)
+		return nil
+	}
+	f.damage = f.checkAt(m, keeper)
+	return nil
 }
 
 func (v *verifier) report() Report {
