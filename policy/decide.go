@@ -115,11 +115,14 @@ var reasons = map[string]string{
 // meets the same obstacle and reports it.
 func Decide(c Call) Decision {
 	d := Decision{About: About{Tool: c.Tool, Class: c.class(), Egress: c.egress(), Pin: c.Pin}}
-	for _, step := range steps {
-		if step(&c, &d); d.Verdict == Deny {
-			return d
-		}
-	}
+	_ = d.isKnown(&c) && d.isAccepted(&c) &&
+		d.isInSlice(&c) &&
+		d.isUnderCeiling(&c) &&
+		d.mayLeave(&c) &&
+		d.isNotDenied(&c) &&
+		d.hasItsYes(&c) &&
+		d.hasWayBack(&c) &&
+		d.canBePaid(&c)
 	return d
 }
 
@@ -135,13 +138,13 @@ func Unanswered(c Call, why Code) Decision {
 	return d
 }
 
-var steps = [...]func(*Call, *Decision){
-	isKnown, isAccepted, isInSlice, isUnderCeiling, mayLeave, isNotDenied, hasItsYes, hasWayBack, canBePaid,
-}
+// The steps below return whether the next one is to be taken.
 
-// deny settles the call. What would have held for its run does not any more.
-func (d *Decision) deny(code Code, rule string) {
+// deny settles the call and returns false, as no step is taken after it. What
+// would have held for the call's run does not any more.
+func (d *Decision) deny(code Code, rule string) bool {
 	*d = Decision{Verdict: Deny, Code: code, Rule: rule, By: d.By, OutsideSlice: d.OutsideSlice, About: d.About}
+	return false
 }
 
 // by names the owner's rule that decides or answers.
@@ -149,98 +152,91 @@ func (d *Decision) by(ref Ref) { d.By, d.About.By = ref, ref }
 
 // isKnown treats a hidden tool in every word as one that does not exist; only
 // By, which the person sees, tells them apart.
-func isKnown(c *Call, d *Decision) {
+func (d *Decision) isKnown(c *Call) bool {
 	if c.Known && c.Outcome.Do != DoHide {
-		return
+		return true
 	}
 	if c.Outcome.Do == DoHide {
 		d.by(c.Outcome.By)
 	}
 	own := c.Tool.String()
 	d.About.Nearest = slices.DeleteFunc(slices.Clone(c.Nearest), func(name string) bool { return name == own })
-	d.deny(CodeUnknown, ruleUnknown)
+	return d.deny(CodeUnknown, ruleUnknown)
 }
 
-func isAccepted(c *Call, d *Decision) {
-	if c.Pin != PinAccepted {
-		d.deny(CodeHeld, ruleHeld)
-	}
+func (d *Decision) isAccepted(c *Call) bool {
+	return c.Pin == PinAccepted || d.deny(CodeHeld, ruleHeld)
 }
 
-func isInSlice(c *Call, d *Decision) {
+func (d *Decision) isInSlice(c *Call) bool {
 	d.OutsideSlice = !c.InSlice
-	if !c.InSlice && c.Enforce {
-		d.deny(CodeOutsideSlice, ruleSlice)
-	}
+	return c.InSlice || !c.Enforce || d.deny(CodeOutsideSlice, ruleSlice)
 }
 
-func isUnderCeiling(c *Call, d *Decision) {
-	if c.class().AtMost(c.Limits.Permission) {
-		return
+func (d *Decision) isUnderCeiling(c *Call) bool {
+	switch {
+	case c.class().AtMost(c.Limits.Permission):
+		return true
+	case c.PermissionFrom == OriginOwner:
+		return d.deny(CodeReadOnly, ruleCeiling)
 	}
-	code := CodeScope
-	if c.PermissionFrom == OriginOwner {
-		code = CodeReadOnly
-	}
-	d.deny(code, ruleCeiling)
+	return d.deny(CodeScope, ruleCeiling)
 }
 
-func mayLeave(c *Call, d *Decision) {
-	if c.Limits.Egress.Has(c.egress()) {
-		return
-	}
-	if d.Cut = true; c.OnEgress != EgressDowngrade {
-		d.deny(CodeEgress, ruleEgress)
-	}
+func (d *Decision) mayLeave(c *Call) bool {
+	d.Cut = !c.Limits.Egress.Has(c.egress())
+	return !d.Cut || c.OnEgress == EgressDowngrade || d.deny(CodeEgress, ruleEgress)
 }
 
-func isNotDenied(c *Call, d *Decision) {
-	if c.Outcome.Do == DoDeny {
-		d.by(c.Outcome.By)
-		d.deny(CodeRule, ruleDeny)
+func (d *Decision) isNotDenied(c *Call) bool {
+	if c.Outcome.Do != DoDeny {
+		return true
 	}
+	d.by(c.Outcome.By)
+	return d.deny(CodeRule, ruleDeny)
 }
 
 // hasItsYes is step 6: who says yes, a person or something that a person or the
 // owner said beforehand.
-func hasItsYes(c *Call, d *Decision) {
+func (d *Decision) hasItsYes(c *Call) bool {
 	why, byRule := whyAsk(c)
-	if why == "" {
-		d.Verdict, d.Rule = Run, ruleRun
-		if needsAnswer(c) {
-			d.Rule = ruleAllow
-			d.by(c.Outcome.By)
-		}
-		return
-	}
-	if why == ruleTaint && c.Taint.Mode == TaintDeny {
-		d.deny(CodeTaint, ruleTaint)
-		return
+	switch {
+	case why == "" && needsAnswer(c):
+		d.by(c.Outcome.By)
+		return d.settle(Run, ruleAllow)
+	case why == "":
+		return d.settle(Run, ruleRun)
+	case why == ruleTaint && c.Taint.Mode == TaintDeny:
+		return d.deny(CodeTaint, ruleTaint)
 	}
 	if c.Outcome.Do == DoAsk || c.Outcome.Do == DoDefer {
 		d.by(c.Outcome.By)
 	}
 	if code := c.unready(); code != 0 {
-		d.deny(code, ruleReady)
-		return
+		return d.deny(code, ruleReady)
 	}
-	d.Level = c.least()
 	switch {
 	case why == ruleDefer:
-		d.park(ruleDefer)
+		return d.park(c, ruleDefer)
 	case c.granted() && !byRule && c.handsOver() && c.stakesAtMost(engagement.StakesCostly):
-		d.Verdict, d.Rule, d.Grant, d.Level = Run, ruleGrant, c.Grant.ID, 0
+		d.Grant = c.Grant.ID
+		return d.settle(Run, ruleGrant)
 	case !byRule && reviewable(c):
-		d.Verdict, d.Rule, d.Level = Review, ruleReview, 0
+		return d.settle(Review, ruleReview)
 	case c.HIL == engagement.HILDefer:
-		d.park(ruleParked)
+		return d.park(c, ruleParked)
 	case !c.attended():
-		d.fallBack(c, CodeUnattended)
+		return d.fallBack(c, CodeUnattended)
 	case !c.Reach.Reaches(c.least()):
-		d.fallBack(c, CodeNoPerson)
-	default:
-		d.Verdict, d.Rule, d.Fallback = Ask, why, c.fallback()
+		return d.fallBack(c, CodeNoPerson)
 	}
+	d.Level, d.Fallback = c.least(), c.fallback()
+	return d.settle(Ask, why)
+}
+
+func (d *Decision) settle(v Verdict, rule string) bool {
+	d.Verdict, d.Rule = v, rule
+	return true
 }
 
 // whyAsk returns the rule by which the call needs a person, empty if it needs
@@ -292,23 +288,23 @@ func (c *Call) unready() Code {
 	return CodeServerDown
 }
 
-func (d *Decision) park(rule string) {
-	d.Verdict, d.Code, d.Rule = Defer, CodeDeferred, rule
+// park sends the question to the inbox, where it needs the same proof.
+func (d *Decision) park(c *Call, rule string) bool {
+	d.Code, d.Level, d.Fallback = CodeDeferred, c.least(), 0
+	return d.settle(Defer, rule)
 }
 
 // fallBack is what becomes of a question that nobody can answer.
-func (d *Decision) fallBack(c *Call, why Code) {
+func (d *Decision) fallBack(c *Call, why Code) bool {
 	if c.fallback() == engagement.FallbackDefer {
-		d.Fallback = 0
-		d.park(ruleFallback)
-		return
+		return d.park(c, ruleFallback)
 	}
-	d.deny(why, ruleFallback)
+	return d.deny(why, ruleFallback)
 }
 
 // hasWayBack is step 7: the copies that a write is owed, and the elevation that
 // an approved one is.
-func hasWayBack(c *Call, d *Decision) {
+func (d *Decision) hasWayBack(c *Call) bool {
 	class := c.class()
 	d.Elevate = class == engagement.SourceFileWrite && !c.AllowSourceWrites ||
 		class == engagement.Destructive && !c.AllowDestructive
@@ -316,12 +312,11 @@ func hasWayBack(c *Call, d *Decision) {
 	d.Checkpoint = wanted && c.CanUndo
 	d.Journal = d.Checkpoint
 	d.NoWayBack = wanted && !c.CanUndo
+	return true
 }
 
 // canBePaid is step 8. The charge itself is made last, in one transaction; here
 // a person is spared a question about a call that could not be paid for.
-func canBePaid(c *Call, d *Decision) {
-	if c.broke() {
-		d.deny(CodeSpend, ruleSpend)
-	}
+func (d *Decision) canBePaid(c *Call) bool {
+	return !c.broke() || d.deny(CodeSpend, ruleSpend)
 }

@@ -44,8 +44,8 @@ type Shift struct {
 	Count int    `json:"count"`
 }
 
-// Replay is what a list of calls would get under another policy.
-type Replay struct {
+// ReplayReport is what a list of calls would get under another policy.
+type ReplayReport struct {
 	Rows    []Replayed `json:"rows"`
 	Shifts  []Shift    `json:"shifts"` // most frequent first
 	Days    int        `json:"days"`   // calendar days, in UTC, from the first call to the last
@@ -56,13 +56,13 @@ type Replay struct {
 	WasADay float64    `json:"asked_per_day"`
 }
 
-// ReplayCalls decides anew about calls that were made. The facts of a call under
+// Replay decides anew about calls that were made. The facts of a call under
 // the other policy come from the given function, which leaves Outcome alone; the
 // rules are those of the other policy. A question is a call that is put to a
 // person, at once or in the inbox; MayAsk counts those of which it depends on
 // arguments that were not kept.
-func ReplayCalls(calls []Audited, rules *Rules, facts func(Audited) Call) Replay {
-	out := Replay{Rows: []Replayed{}, Shifts: []Shift{}, Days: daysOf(calls)}
+func Replay(calls []Audited, rules *Rules, facts func(Audited) Call) ReplayReport {
+	out := ReplayReport{Rows: []Replayed{}, Shifts: []Shift{}, Days: daysOf(calls)}
 	shifts := map[Shift]int{}
 	for i, a := range calls {
 		q := Request{
@@ -86,7 +86,7 @@ func ReplayCalls(calls []Audited, rules *Rules, facts func(Audited) Call) Replay
 	return out
 }
 
-func (r *Replay) count(a Audited, possible []Decision) {
+func (r *ReplayReport) count(a Audited, possible []Decision) {
 	if isQuestion(a.Verdict) {
 		r.Asked++
 	}
