@@ -1,0 +1,229 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+)
+
+// errClosed is the end of whatever still ran when a conn closed.
+var errClosed = errors.New("the connection is closed")
+
+// conn is what lasts between the messages of one client: a stdio process, a
+// legacy HTTP session, or all modern HTTP requests with one token and profile.
+type conn struct {
+	srv     *Server
+	who     gate.Identity // immutable but for Client, which is set before Open
+	log     *slog.Logger
+	stop    func()        // closes stopped; any number of times
+	stopped chan struct{} // closed when streams without an end are to end
+	ids     inFlight      // requests of the client that can be cancelled by id
+	asked   asked         // requests of ours that wait for the client's answer
+	told    atomic.Bool   // the legacy client knows that the list has changed
+
+	mu       sync.Mutex // guards what follows; never held while a Session works
+	legacy   *terms     // what the handshake settled; nil before it
+	logLevel string     // from logging/setLevel
+	ses      Session
+	opening  *opening // the attempt that is under way, or nil
+	closed   bool
+}
+
+// opening is one attempt to open the session, which all who wait share.
+type opening struct {
+	done   chan struct{}
+	cancel context.CancelFunc
+	ses    Session
+	err    error
+}
+
+func (s *Server) newConn(who gate.Identity) *conn {
+	stopped := make(chan struct{})
+	return &conn{
+		srv: s, who: who, log: s.log.With("session", who.SessionID),
+		stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
+	}
+}
+
+// session returns the session, opening it if this is the first need of it.
+// The label names the client in logs and audit lines.
+func (c *conn) session(ctx context.Context, label string) (Session, error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, errClosed
+	}
+	if c.ses != nil {
+		defer c.mu.Unlock()
+		return c.ses, nil
+	}
+	o := c.opening
+	if o == nil {
+		// Not under ctx alone: others may come to wait for this attempt.
+		octx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		o = &opening{done: make(chan struct{}), cancel: cancel}
+		c.opening = o
+		if c.who.Client == "" {
+			c.who.Client = label
+		}
+		go c.open(octx, o, c.who)
+	}
+	c.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.ses, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c *conn) open(ctx context.Context, o *opening, who gate.Identity) {
+	defer o.cancel()
+	defer close(o.done)
+	ses, err := c.srv.gate.Open(ctx, who)
+	if err != nil {
+		err = fmt.Errorf("open a session: %w", err)
+	}
+	c.mu.Lock()
+	c.opening = nil
+	late := c.closed && err == nil
+	if late {
+		o.err = errClosed
+	} else if o.ses, o.err = ses, err; err == nil {
+		c.ses = ses
+	}
+	c.mu.Unlock()
+	if late {
+		ses.Close()
+	}
+}
+
+// close cancels what runs, ends the wait for every answer, and closes the
+// session. It may be called more than once.
+func (c *conn) close() {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	ses, o := c.ses, c.opening
+	c.mu.Unlock()
+	c.stop()
+	c.asked.close()
+	c.ids.cancelAll()
+	if o != nil {
+		o.cancel()
+	}
+	if ses != nil {
+		ses.Close()
+	}
+}
+
+// handshake is what initialize settles.
+func (c *conn) handshake(t terms) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.legacy = &t
+	if c.ses == nil && c.opening == nil {
+		c.who.Client = t.client
+	}
+}
+
+func (c *conn) legacyTerms() (terms, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.legacy == nil {
+		return terms{}, false
+	}
+	return *c.legacy, true
+}
+
+// changed returns what is closed when the list of tools a legacy client has is
+// out of date; nil when there is no session or it never says so.
+func (c *conn) changed() <-chan struct{} {
+	c.mu.Lock()
+	ses := c.ses
+	c.mu.Unlock()
+	if ses == nil || !listChanged(ses, "tools") {
+		return nil
+	}
+	return ses.Changed()
+}
+
+// announce reports whether the change is still to be told, and takes it as told.
+func (c *conn) announce() bool { return c.told.CompareAndSwap(false, true) }
+
+// notice takes a notification of the client. Unknown ones are dropped, as
+// JSON-RPC asks for.
+func (c *conn) notice(m jsonrpc.Message) {
+	if m.Method != "notifications/cancelled" {
+		return
+	}
+	p, err := parseParams(m.Params)
+	if err != nil {
+		return
+	}
+	if id := p.get("requestId"); id != nil {
+		c.ids.cancel(id)
+	}
+}
+
+// inFlight are the requests of a client by their ids, as they were spelled.
+// The zero value is ready.
+type inFlight struct {
+	mu sync.Mutex
+	m  map[string]*exchange
+}
+
+// add reports whether the id was free.
+func (f *inFlight) add(x *exchange) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, taken := f.m[string(x.msg.ID)]; taken {
+		return false
+	}
+	if f.m == nil {
+		f.m = make(map[string]*exchange)
+	}
+	f.m[string(x.msg.ID)] = x
+	return true
+}
+
+func (f *inFlight) remove(x *exchange) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.m[string(x.msg.ID)] == x {
+		delete(f.m, string(x.msg.ID))
+	}
+}
+
+// cancel ends a request at the client's wish: it is never answered. An
+// initialize cannot be cancelled (every legacy revision, cancellation).
+func (f *inFlight) cancel(id json.RawMessage) {
+	f.mu.Lock()
+	x := f.m[string(id)]
+	if x == nil || x.msg.Method == "initialize" {
+		f.mu.Unlock()
+		return
+	}
+	delete(f.m, string(id))
+	f.mu.Unlock()
+	x.silent.Store(true)
+	x.cancel()
+}
+
+func (f *inFlight) cancelAll() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.m {
+		x.cancel()
+	}
+}

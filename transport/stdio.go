@@ -1,0 +1,229 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+)
+
+// ServeStdio serves one client over a pair of streams, a message a line, until
+// in ends or ctx does. Either way the calls in flight may finish and be
+// answered for [Options.Grace], then they are cancelled; a question that waits
+// for a person ends at once when in ends, since no answer can come. It returns
+// nil after in ended, ctx's error after ctx did, and the stream's own error
+// when reading or writing failed.
+//
+// If in can be closed it is, when ServeStdio returns. A stream whose Read does
+// not end by that, such as a terminal, keeps one goroutine until its next line.
+func (s *Server) ServeStdio(ctx context.Context, who gate.Identity, in io.Reader, out io.Writer) error {
+	if who.SessionID == "" {
+		id, err := newID(s.o.Rand, "s_")
+		if err != nil {
+			return fmt.Errorf("make a session id: %w", err)
+		}
+		who.SessionID = id
+	}
+	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // what answers are sent under
+	defer end()
+	work, cancel := context.WithCancel(lasting)
+	defer cancel()
+	st := &stdio{c: s.newConn(who), w: jsonrpc.NewLineWriter(out)}
+	defer st.c.close()
+	read := make(chan error, 1)
+	go func() { read <- st.read(work, lasting, jsonrpc.NewLineReader(in, s.o.MaxMessage)) }()
+
+	var err error
+	select {
+	case err = <-read:
+		st.c.asked.close()
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-st.w.Done():
+		cancel() // nobody reads: there is nothing to finish for
+	}
+	st.drain(cancel, s.o.Grace)
+	if c, ok := in.(io.Closer); ok {
+		_ = c.Close() // only to end a Read
+	}
+	last, stop := context.WithTimeout(lasting, s.o.Grace)
+	defer stop()
+	if werr := st.w.Close(last); err == nil {
+		err = werr
+	}
+	return err
+}
+
+// stdio carries the messages of one pair of streams.
+type stdio struct {
+	c *conn
+	w *jsonrpc.LineWriter
+
+	mu      sync.Mutex // guards stopped, so that none is added to running after the wait began
+	stopped bool
+	running sync.WaitGroup // requests and the watch for changes
+}
+
+func (st *stdio) streams() bool { return true }
+
+func (st *stdio) send(ctx context.Context, line []byte) error { return st.w.Send(ctx, line) }
+
+func (st *stdio) answer(ctx context.Context, line []byte, _ *jsonrpc.Error) error {
+	return st.w.Send(ctx, line)
+}
+
+// read takes messages until the stream ends, and never waits for one to be
+// served. The end of the stream is no error.
+func (st *stdio) read(work, lasting context.Context, r *jsonrpc.LineReader) error {
+	for {
+		line, err := r.Next()
+		var long *jsonrpc.TooLongError
+		switch {
+		case err == nil:
+			st.take(work, lasting, line)
+		case errors.As(err, &long):
+			st.refuse(lasting, long.ID(), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: long.Error()})
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			return fmt.Errorf("read from the client: %w", err)
+		}
+	}
+}
+
+func (st *stdio) take(work, lasting context.Context, line []byte) {
+	m, err := jsonrpc.Parse(line)
+	if err != nil {
+		var bad *jsonrpc.InvalidError
+		errors.As(err, &bad)
+		st.refuse(lasting, bad.ID, &jsonrpc.Error{Code: int64(bad.Code), Message: bad.Error()})
+		return
+	}
+	switch {
+	case m.IsResponse():
+		if !st.c.asked.deliver(m) {
+			st.c.log.Debug("answer dropped: nothing waits for it")
+		}
+	case m.IsNotification():
+		st.c.notice(m)
+	default:
+		if e := st.request(work, lasting, m); e != nil {
+			st.refuse(lasting, m.ID, e)
+		}
+	}
+}
+
+// refuse answers a message that is not served.
+func (st *stdio) refuse(ctx context.Context, id []byte, e *jsonrpc.Error) {
+	if err := st.w.Send(ctx, jsonrpc.AppendError(nil, id, e)); err != nil {
+		st.c.log.Debug("answer not delivered", "err", err)
+	}
+}
+
+// request starts serving a request, in a goroutine of its own.
+func (st *stdio) request(work, lasting context.Context, m jsonrpc.Message) *jsonrpc.Error {
+	p, err := parseParams(m.Params)
+	if err != nil {
+		return invalidParams("params: %v", err)
+	}
+	t, e := st.terms(m.Method, p)
+	if e != nil {
+		return e
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.stopped {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the gate is stopping"}
+	}
+	x, work, e := st.c.begin(work, &st.c.ids, m, p, t, st)
+	if e != nil {
+		return e
+	}
+	st.running.Go(func() {
+		x.run(work, lasting)
+		if m.Method == "initialize" {
+			st.watch(lasting)
+		}
+	})
+	return nil
+}
+
+// terms finds the rules for a request. One that names a modern revision, or
+// that only modern revisions have, brings its own. For any other the handshake
+// comes first; before it only ping is served, as the legacy revisions say.
+func (st *stdio) terms(method string, p params) (terms, *jsonrpc.Error) {
+	d, e := readDeclared(p)
+	if e != nil {
+		return terms{}, e
+	}
+	modernOnly := methods[method].modern && !methods[method].legacy
+	if modernOnly || d.has && !isLegacy(d.version) {
+		return d.modernTerms()
+	}
+	if method == "initialize" {
+		t, e := readInitialize(p)
+		if e == nil {
+			st.c.handshake(t)
+		}
+		return t, e
+	}
+	t, ok := st.c.legacyTerms()
+	if !ok && method != "ping" {
+		return terms{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+			Message: "send initialize first, or name the protocol version in _meta as " + version2026 + " does"}
+	}
+	return t, nil
+}
+
+// watch tells a legacy client once that the list of tools has changed.
+func (st *stdio) watch(ctx context.Context) {
+	select {
+	case <-st.c.changed():
+		if st.c.announce() {
+			if err := st.w.Send(ctx, jsonrpc.AppendNotification(nil, noticeToolsChanged, nil)); err != nil {
+				st.c.log.Debug("notification not delivered", "err", err)
+			}
+		}
+	case <-st.c.stopped:
+	}
+}
+
+// drain lets no further request in, ends what has no end of its own, and waits
+// for the rest: for the grace, then for what cancelling it takes.
+func (st *stdio) drain(cancel context.CancelFunc, grace time.Duration) {
+	st.mu.Lock()
+	st.stopped = true
+	st.mu.Unlock()
+	st.c.stop()
+	idle := make(chan struct{})
+	go func() {
+		st.running.Wait()
+		close(idle)
+	}()
+	if within(idle, grace) {
+		return
+	}
+	cancel()
+	if !within(idle, unwind) {
+		st.c.log.Warn("calls did not end when they were cancelled")
+	}
+}
+
+// unwind is how long a cancelled call may take to return.
+const unwind = time.Second
+
+func within(done <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
