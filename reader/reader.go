@@ -1,0 +1,424 @@
+// Package reader turns the text of a request into an [engagement.Reading]: what
+// kind of work it asks for, how much a slip would cost, which domains it names.
+// It looks words up in tables and follows how a sentence is built: who asks whom,
+// what is negated, what is only asked about, which object a verb has.
+//
+// It errs towards caution and towards more domains: a reading decides what is
+// shown and how carefully, and a tool that is not shown costs a task, while one too
+// many costs some room. It knows no session, no tools and no model, reaches
+// nothing outside its arguments, and grants nothing. English is read well; of a few
+// other languages it knows the commonest verbs, and says so by its confidence.
+//
+// To start: [New], then [Reader.Read] for one text or [Reader.ReadLines] for many.
+// The tables are in words/.
+package reader
+
+import "github.com/mcp-gate/mcp-gate/engagement"
+
+// Reader reads requests. It is immutable and safe for concurrent use.
+type Reader struct {
+	lex *lexicon
+}
+
+// New returns a Reader with its word tables compiled, which takes a few
+// milliseconds. An error names the table and line that is wrong; it cannot happen
+// in a build whose tests passed.
+func New() (*Reader, error) {
+	lex, err := compile()
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{lex}, nil
+}
+
+// Read returns what a request asks for. It takes any bytes; of a text of more
+// than 8 KiB it reads the first six and the last two. The result depends on
+// nothing but the text, and every axis has a value.
+//
+// The confidence is below 0.2 where the words ask for nothing by themselves ("yes,
+// go on") or cannot be read, at least 0.5 where an act or an object was recognised,
+// and at least 0.7 for a plain request or question.
+func (r *Reader) Read(text string) engagement.Reading {
+	p := parser{page: scan(r.lex, text)}
+	p.parse()
+	d := decision{parser: &p, reading: engagement.NeutralReading()}
+	d.decide()
+	return d.reading
+}
+
+// decision turns what was found in a text into a reading.
+type decision struct {
+	*parser
+	reading  engagement.Reading
+	kinds    kindSet
+	objects  int
+	primary  *use
+	strong   int // uses that ask for something
+	changing bool
+}
+
+func (d *decision) decide() {
+	d.survey()
+	switch {
+	case d.smallTalk():
+		return
+	case d.unreadable():
+		d.reading.Confidence = 0.1
+		return
+	}
+	d.chooseAct()
+	d.alternates()
+	d.stakes()
+	d.domains()
+	d.otherAxes()
+	d.confidence()
+}
+
+// survey counts objects and merges their kinds and domains.
+func (d *decision) survey() {
+	for i := range d.tokens {
+		t := &d.tokens[i]
+		if t.isObject {
+			d.objects++
+			d.kinds |= t.kinds
+			d.reading.Domains = d.reading.Domains.Union(t.domains)
+		}
+	}
+	for i := range d.uses {
+		u := &d.uses[i]
+		d.reading.Domains = d.reading.Domains.Union(u.meaning.domains)
+		if !u.negated && !u.asked && u.strength >= likely {
+			d.strong++
+		}
+	}
+}
+
+// smallTalk settles pleasantries, and assent that only says to go on with what
+// was under way: the former is read surely, the latter not at all.
+func (d *decision) smallTalk() bool {
+	if len(d.tokens) == 0 || len(d.tokens) > 24 || d.names > 0 || d.converse+d.goAhead == 0 {
+		return false
+	}
+	asks := 0
+	for _, u := range d.uses {
+		if d.tokens[u.at].roles.any(rolesOf(roleConverse, roleGoAhead)) || u.negated {
+			continue
+		}
+		if u.class != nil && u.strength >= likely || u.class == nil {
+			asks++
+		}
+	}
+	if asks > 0 || d.plain > 2+d.converse*2 {
+		return false
+	}
+	d.reading.Domains = 0
+	d.reading.Act = engagement.ActConverse
+	d.reading.Horizon = engagement.HorizonImmediate
+	d.reading.Confidence = 0.9
+	if d.goAhead > 0 && d.converse == 0 {
+		d.reading.Confidence = 0.15
+	}
+	return true
+}
+
+// unreadable reports whether the text has no letters to speak of, or none that
+// the tables know anything about.
+func (d *decision) unreadable() bool {
+	if len(d.tokens) == 0 || d.letters < 2 || d.other*4 > d.letters {
+		return true
+	}
+	for i := range d.tokens {
+		if d.tokens[i].known {
+			return false
+		}
+	}
+	return true
+}
+
+// chooseAct picks the use that the request turns on: the first that changes
+// something, else the first that is not mere preparation for a later one.
+func (d *decision) chooseAct() {
+	if first := d.firstHarmless(); first != nil && first.act == engagement.ActOrchestrate {
+		d.primary = first
+	}
+	for _, least := range []int{sure, likely} {
+		if d.primary == nil {
+			d.primary = d.firstEffect(least)
+		}
+	}
+	if d.primary == nil {
+		d.primary = d.firstHarmless()
+	}
+	if d.primary == nil {
+		d.primary = d.firstEffect(weak)
+	}
+	d.reading.Act = d.fallbackAct()
+	if d.primary != nil {
+		d.reading.Act = d.primary.act
+	}
+	d.override()
+	d.changing = effectful(d.reading.Act)
+}
+
+func (d *decision) firstEffect(least int) *use {
+	for i := range d.uses {
+		u := &d.uses[i]
+		if u.strength >= least && !u.negated && !u.asked && effectful(u.act) {
+			return u
+		}
+	}
+	return nil
+}
+
+// firstHarmless returns the first use that asks for a result; looking something
+// up, or being told, is preparation where analysis, writing or a check follows.
+func (d *decision) firstHarmless() *use {
+	var first, later *use
+	for i := range d.uses {
+		u := &d.uses[i]
+		if u.negated || u.asked || u.strength < likely {
+			continue
+		}
+		if first == nil {
+			first = u
+		}
+		goal := u.act == engagement.ActAnalyze || u.act == engagement.ActAuthor ||
+			u.act == engagement.ActVerify || u.act == engagement.ActOrchestrate
+		if later == nil && goal {
+			later = u
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	prepares := first.act == engagement.ActLocate || first.act == engagement.ActAnswer
+	if prepares && later != nil && later != first && (first.class != nil || first.class == nil && later.class != nil) {
+		return later
+	}
+	if first.class != nil && first.class.name == "inform" {
+		for i := range d.uses {
+			if u := &d.uses[i]; u.class == nil && !u.negated && u.at > first.at {
+				return u
+			}
+		}
+	}
+	return first
+}
+
+// fallbackAct reads a text without a verb in place: "typo in README line 3",
+// "logs for the worker, last hour", "release notes for 2.3".
+func (d *decision) fallbackAct() engagement.Act {
+	made := kindsOf(kindCode, kindConfig, kindText, kindFile, kindDoc, kindTest)
+	switch {
+	case d.roles.has(roleProblem) && d.kinds.any(kindsOf(kindObs, kindInfra)):
+		return engagement.ActAnalyze
+	case d.roles.has(roleProblem) && d.kinds.any(made):
+		return engagement.ActModify
+	case d.startsWith(kindsOf(kindDoc, kindText, kindQuery)):
+		return engagement.ActAuthor
+	case d.kinds.any(kindsOf(kindEvent)) && !d.endsAsking:
+		return engagement.ActOperate
+	case d.kinds != 0 && d.kinds&^kindsOf(kindLive, kindPlace, kindWeb) == 0:
+		return engagement.ActAnswer
+	case d.objects > 0:
+		return engagement.ActLocate
+	}
+	return engagement.ActAnswer
+}
+
+// startsWith reports whether an object of the kinds stands among the first words.
+func (d *decision) startsWith(ks kindSet) bool {
+	for i := 0; i < len(d.tokens) && i < 4; i++ {
+		if d.tokens[i].pause == pauseHard && i > 0 {
+			return false
+		}
+		if d.tokens[i].roles.has(roleDeterminer) && string(d.text(&d.tokens[i])) != "a" {
+			return false
+		}
+		if d.tokens[i].kinds.any(ks) {
+			return true
+		}
+	}
+	return false
+}
+
+// override lets standing wishes and recurring work name the act.
+func (d *decision) override() {
+	asked := d.reading.Act
+	if d.primary == nil || d.primary.class != nil || d.strong == 0 {
+		if d.roles.has(roleStanding) && !d.endsAsking {
+			d.reading.Act = engagement.ActGovern
+		}
+	}
+	recurs := d.roles.has(roleRecurring) || d.roles.has(roleAdverbial) && d.strong > 0
+	if recurs && d.primary != nil && d.primary.class != nil && d.primary.strength >= likely && d.reading.Act != engagement.ActGovern {
+		d.reading.Act = engagement.ActOrchestrate
+	}
+	if asked != d.reading.Act && d.primary != nil {
+		d.reading.AlternateActs = d.reading.AlternateActs.With(asked)
+	}
+}
+
+// alternates adds the acts that the words may mean as well.
+func (d *decision) alternates() {
+	alt := d.reading.AlternateActs
+	for i := range d.uses {
+		u := &d.uses[i]
+		if u.negated || u.asked {
+			continue
+		}
+		if u.strength >= likely || effectful(u.act) && u.class != nil && !d.roles.has(roleReadOnly) && d.strong == 0 {
+			if effectful(u.act) || u == d.primary || u.act == engagement.ActOrchestrate || u.act == engagement.ActVerify || u.act == engagement.ActAuthor {
+				alt = alt.With(u.act)
+			}
+			alt = alt.Union(u.meaning.also)
+		}
+	}
+	if d.primary == nil && d.roles.has(roleProblem) && d.kinds != 0 && !d.endsAsking {
+		alt = alt.With(engagement.ActModify)
+	}
+	if d.writesFile() {
+		alt = alt.With(engagement.ActModify)
+	}
+	d.reading.AlternateActs = alt &^ engagement.ActsOf(d.reading.Act)
+	d.changing = d.changing || alt.Has(engagement.ActModify) || alt.Has(engagement.ActOperate) || alt.Has(engagement.ActGovern)
+}
+
+// writesFile reports whether the text asks for something to be written and names
+// a file for it.
+func (d *decision) writesFile() bool {
+	if d.files == 0 && !d.kinds.any(kindsOf(kindFile)) || d.roles.has(roleReadOnly) {
+		return false
+	}
+	for i := range d.uses {
+		u := &d.uses[i]
+		if !u.negated && !u.asked && u.act == engagement.ActAuthor {
+			return true
+		}
+	}
+	return false
+}
+
+// stakes takes the highest that a use asks for and raises them for production,
+// money and what cannot be taken back.
+func (d *decision) stakes() {
+	s := engagement.StakesInert
+	for i := range d.uses {
+		u := &d.uses[i]
+		if u.negated || u.asked || u.strength < likely && !d.reading.Acts().Has(u.act) {
+			continue
+		}
+		s = max(s, u.meaning.stakes)
+	}
+	if d.changing || d.reading.Act == engagement.ActOrchestrate {
+		s = max(s, engagement.StakesReversible)
+		if d.roles.any(rolesOf(roleProduction, roleCostly)) || d.money {
+			s = max(s, engagement.StakesCostly)
+		}
+		if d.roles.has(roleIrreversible) || s == engagement.StakesCostly && d.roles.has(roleProduction) {
+			s = engagement.StakesIrreversible
+		}
+	}
+	if d.reading.Act == engagement.ActAuthor && d.objects == 0 {
+		s = min(s, engagement.StakesInert)
+	}
+	d.reading.Stakes = s
+}
+
+// domains adds to what was named what nearly every request of its act needs.
+func (d *decision) domains() {
+	set := d.reading.Domains.With(engagement.DomainLiveData)
+	if d.code {
+		set = set.With(engagement.DomainCodeExec)
+	}
+	d.reading.Domains = set
+}
+
+// otherAxes reads horizon, evidence, clarity, attendance and modalities.
+func (d *decision) otherAxes() {
+	r := &d.reading
+	switch {
+	case d.roles.any(rolesOf(roleDurable, roleRecurring)) || d.roles.has(roleAdverbial) && d.strong > 0,
+		r.Act == engagement.ActGovern && d.roles.has(roleStanding):
+		if r.Act != engagement.ActAnswer && r.Act != engagement.ActLocate {
+			r.Horizon = engagement.HorizonDurable
+		}
+	case d.strong >= 3 || d.roles.has(roleSession) && d.strong > 0 || r.Act == engagement.ActOrchestrate:
+		r.Horizon = engagement.HorizonSession
+	case d.roles.has(roleImmediate) && !d.changing:
+		r.Horizon = engagement.HorizonImmediate
+	}
+	switch {
+	case d.roles.has(roleAudited):
+		r.Evidence = engagement.EvidenceAudited
+	case d.roles.has(roleVerified):
+		r.Evidence = engagement.EvidenceVerified
+	case d.roles.has(roleCited):
+		r.Evidence = engagement.EvidenceCited
+	}
+	switch {
+	case d.roles.has(roleUnattended):
+		r.Attendance = engagement.AttendanceUnattended
+	case d.roles.has(roleSupervised):
+		r.Attendance = engagement.AttendanceSupervised
+	}
+	switch {
+	case d.roles.has(roleAmbiguous):
+		r.Clarity = engagement.ClarityAmbiguous
+	case d.objects == 0 && r.Act != engagement.ActAnswer, d.roles.has(roleVague) && d.objects < 2:
+		r.Clarity = engagement.ClarityUnderspecified
+	}
+	for _, m := range []struct {
+		cue      role
+		modality engagement.Modality
+	}{
+		{roleImage, engagement.ModalityImage}, {roleAudio, engagement.ModalityAudio},
+		{roleVideo, engagement.ModalityVideo}, {roleFileish, engagement.ModalityFile},
+	} {
+		if d.roles.has(m.cue) {
+			r.Modalities = r.Modalities.With(m.modality)
+		}
+	}
+	if d.files > 0 {
+		r.Modalities = r.Modalities.With(engagement.ModalityFile)
+	}
+}
+
+// confidence grades how much of the request was understood.
+func (d *decision) confidence() {
+	c := 0.0
+	foreign := false
+	for i := range d.uses {
+		u := &d.uses[i]
+		foreign = foreign || u.class != nil && d.tokens[u.at].foreign
+		switch {
+		case u.class == unknownVerb:
+			c = max(c, 0.55)
+		case u.class == nil || u.asked:
+			c = max(c, 0.7)
+		case u.strength == sure:
+			c = max(c, 0.75)
+		case u.strength == likely:
+			c = max(c, 0.65)
+		default:
+			c = max(c, 0.55)
+		}
+	}
+	switch {
+	case c == 0 && d.objects > 0:
+		c = 0.55
+	case c == 0:
+		c = 0.4
+	case foreign:
+		c = 0.55
+	case c >= 0.7 && d.objects > 0:
+		c += 0.1
+		if d.primary != nil && d.primary.found {
+			c += 0.05
+		}
+	}
+	if d.reading.Clarity == engagement.ClarityAmbiguous && c > 0.7 {
+		c -= 0.1
+	}
+	d.reading.Confidence = c
+}
