@@ -42,26 +42,26 @@ func (o *Options) clientInfo() json.RawMessage {
 // connect opens a connection and settles the protocol on it. Where the probe
 // for a modern server cost an older one its life, a second connection goes
 // straight to initialize.
-func (s *server) connect(ctx context.Context) (*session, error) {
-	sess, err := s.connectAs(ctx, s.cfg.Era)
+func (s *server) connect(ctx context.Context) (conn, *session, error) {
+	c, sess, err := s.connectAs(ctx, s.cfg.Era)
 	var e *Error
 	if s.cfg.Era == Auto && s.cfg.URL == "" && errors.As(err, &e) && e.Kind == Lost {
+		c.close()
 		return s.connectAs(ctx, Legacy)
 	}
-	return sess, err
+	return c, sess, err
 }
 
-func (s *server) connectAs(ctx context.Context, era Era) (*session, error) {
+func (s *server) connectAs(ctx context.Context, era Era) (conn, *session, error) {
 	c, err := s.open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sess := &session{s: s, conn: c}
 	if err := sess.shakeHands(ctx, era); err != nil {
-		c.close()
-		return nil, err
+		return c, nil, err
 	}
-	return sess, nil
+	return c, sess, nil
 }
 
 func (x *session) shakeHands(ctx context.Context, era Era) error {

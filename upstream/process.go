@@ -65,8 +65,8 @@ func (l *launcher) do(ctx context.Context, job func() error) error {
 type process struct {
 	cmd    *exec.Cmd
 	group  group
-	stdin  *os.File // write end
-	stdout *os.File // read end; whoever reads it closes it
+	stdin  *os.File      // write end
+	stdout *os.File      // read end; whoever reads it closes it
 	exited chan struct{} // closed when the child has been reaped
 	closed chan struct{} // closed when its stderr has been read to the end, too
 }

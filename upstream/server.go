@@ -28,7 +28,7 @@ const (
 // server keeps one server running: it owns the connection, and run owns every
 // goroutine that the connection needs.
 type server struct {
-	cfg    Server  // immutable
+	cfg    Server   // immutable
 	o      *Options // immutable
 	log    *slog.Logger
 	open   func(context.Context) (conn, error)
@@ -87,41 +87,44 @@ func (s *server) run(ctx context.Context) {
 		if s.cfg.Lazy && !s.waitWanted(ctx) {
 			return
 		}
+		c, sess, err := s.start(ctx)
 		pause := time.Duration(0)
-		sess, err := s.start(ctx)
 		if err == nil {
 			began := time.Now()
 			err = s.serve(ctx, sess)
 			if time.Since(began) >= healthy {
 				failures = 0
 			}
-			if failures > 0 {
-				pause = s.o.Backoff(failures)
-			}
-			failures++ // the next crash soon after the restart has to wait
 		} else {
 			failures++
+		}
+		if failures > 0 {
 			pause = s.o.Backoff(failures)
 		}
-		if ctx.Err() != nil {
-			return
+		if sess != nil {
+			failures++ // one restart is free: the next end soon after it is not
 		}
-		s.log.Warn("server ended", "err", err, "pause", pause)
-		s.fall(err, pause)
-		wait(ctx, pause)
+		next := time.Now().Add(pause)
+		if ctx.Err() == nil {
+			s.log.Warn("server ended", "err", err, "pause", pause)
+			s.fall(err, next)
+		}
+		if c != nil { // those who wait know by now: ending a child can take its time
+			c.close()
+		}
+		wait(ctx, time.Until(next))
 	}
 }
 
 // fall records that the server is down and when it is started again.
-func (s *server) fall(err *Error, pause time.Duration) {
+func (s *server) fall(err *Error, next time.Time) {
 	s.update(func() {
 		crashed := s.sess != nil
-		s.lastErr, s.sess, s.settled = err, nil, true
-		s.nextTry = time.Now().Add(pause)
-		switch {
-		case crashed && s.cfg.Lazy && pause == 0:
+		s.lastErr, s.sess, s.settled, s.nextTry = err, nil, true, next
+		switch soon := time.Until(next) <= 0; {
+		case crashed && soon && s.cfg.Lazy:
 			s.state = Idle
-		case crashed && pause == 0:
+		case crashed && soon:
 			s.state = Starting
 		default:
 			s.state = Failed
@@ -132,6 +135,10 @@ func (s *server) fall(err *Error, pause time.Duration) {
 
 // waitWanted waits until a call needs a lazy server.
 func (s *server) waitWanted(ctx context.Context) bool {
+	select {
+	case <-s.wanted: // perhaps from a call that has been served since; others ask again when woken
+	default:
+	}
 	s.update(func() { s.settled = true })
 	select {
 	case <-s.wanted:
@@ -141,17 +148,18 @@ func (s *server) waitWanted(ctx context.Context) bool {
 	}
 }
 
-// start makes a connection and shakes hands on it.
-func (s *server) start(ctx context.Context) (*session, *Error) {
+// start makes a connection and shakes hands on it. The connection is the
+// caller's to close, also where there is an error beside it.
+func (s *server) start(ctx context.Context) (conn, *session, *Error) {
 	s.update(func() { s.state = Starting; s.starts++ })
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StartTimeout)
 	defer cancel()
-	sess, err := s.connect(ctx)
+	c, sess, err := s.connect(ctx)
 	if err == nil {
-		return sess, nil
+		return c, sess, nil
 	}
-	return nil, s.startError(err, time.Since(began))
+	return c, nil, s.startError(err, time.Since(began))
 }
 
 // startError makes err a statement about the server as a whole.
@@ -181,9 +189,8 @@ func (s *server) startError(err error, after time.Duration) *Error {
 }
 
 // serve lists the tools, now and whenever they may have changed, until the
-// connection is lost or ctx ends; then nothing of the connection is left.
+// connection is lost or ctx ends.
 func (s *server) serve(ctx context.Context, sess *session) *Error {
-	defer sess.conn.close()
 	s.update(func() { s.state, s.sess = Ready, sess })
 	s.log.Info("server ready", "protocol", sess.version)
 	due := time.NewTimer(0)
@@ -324,7 +331,7 @@ func (s *server) await(ctx context.Context, method string, began time.Time) (*se
 	fail := func(kind Kind, err error, hint string) (*session, *Error) {
 		return nil, &Error{Server: s.cfg.Alias, Method: method, Kind: kind, After: time.Since(began), Hint: hint, Err: err}
 	}
-	limit := time.NewTimer(s.cfg.StartTimeout)
+	limit := time.NewTimer(s.cfg.StartTimeout + patience)
 	defer limit.Stop()
 	s.mu.Lock()
 	seen := s.failures

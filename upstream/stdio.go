@@ -186,7 +186,8 @@ func (c *stdio) readAll(r io.ReadCloser) {
 }
 
 func (c *stdio) readLines(r io.Reader) error {
-	lines := jsonrpc.NewLineReader(r, c.s.o.MaxMessage)
+	ended := &endNoting{r: r}
+	lines := jsonrpc.NewLineReader(ended, c.s.o.MaxMessage)
 	for {
 		line, err := lines.Next()
 		var long *jsonrpc.TooLongError
@@ -198,15 +199,30 @@ func (c *stdio) readLines(r io.Reader) error {
 		case err != nil:
 			return err
 		default:
-			c.message(line)
+			c.message(line, ended.end)
 		}
 	}
 }
 
-// message handles one line of the child.
-func (c *stdio) message(line []byte) {
+// endNoting notes that its reader has ended: a line that comes after that was
+// not finished.
+type endNoting struct {
+	r   io.Reader
+	end bool
+}
+
+func (e *endNoting) Read(b []byte) (int, error) {
+	n, err := e.r.Read(b)
+	e.end = e.end || err != nil
+	return n, err
+}
+
+// message handles one line of the child; unfinished says that it has no end.
+func (c *stdio) message(line []byte, unfinished bool) {
 	m, err := jsonrpc.Parse(line)
 	switch {
+	case err != nil && unfinished: // the call it was for is lost with the rest
+		c.s.tally.garbage.Add(1)
 	case err != nil:
 		c.bad(line, err)
 	case m.IsRequest():

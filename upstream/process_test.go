@@ -1,0 +1,306 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestStartsThatFail(t *testing.T) {
+	plain := file(t, "#!/bin/sh\n")
+	tests := []struct {
+		name   string
+		server Server
+		want   []string
+	}{
+		{"no such command", Server{Command: []string{"no-such-mcp"}, Env: []string{"PATH=/bin"}}, []string{`"no-such-mcp" is not in its PATH /bin`}},
+		{"no such file", Server{Command: []string{"/no/such"}}, []string{`"/no/such" is not in the file system`}},
+		{"no such folder", Server{Command: []string{"/bin/sh"}, Dir: "/no/such"}, []string{`working directory "/no/such" does not exist`}},
+		{"not executable", Server{Command: []string{plain}}, []string{"permission denied"}},
+		{"exit at spawn", fake("a", "-fault", "exit"), []string{"exit status 3", `cannot open the \x1b[31mdatabase`}},
+		{"exit in initialize", fake("a", "-fault", "exit-init"), []string{"exit status 4"}},
+		{"exit in mid-answer", fake("a", "-fault", "half-init"), []string{"exit status 5"}},
+		{"unknown version", fake("a", "-version", "2031-01-01"), []string{`"2031-01-01"`, `"2025-11-25"`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.server.Alias = "a"
+			// Another server is none the worse for it.
+			r := start(t, Options{Backoff: func(int) time.Duration { return time.Hour }}, tt.server, fake("b")).settled()
+			e := r.wrong(StartFailed, "echo", "")
+			contains(t, e.Error(), append(tt.want, "server a did not start")...)
+			if e.MayHaveRun() || e.Hint == "" {
+				t.Errorf("may have run %v, hint %q", e.MayHaveRun(), e.Hint)
+			}
+			st := r.Status()
+			if st[0].State != Failed || st[0].LastError == "" || st[1].State != Ready {
+				t.Errorf("status %+v", st)
+			}
+			if _, err := r.Call(t.Context(), "b", toolCall("echo", "")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestHangInInitialize(t *testing.T) {
+	cfg := fake("a", "-fault", "hang-init,stubborn")
+	cfg.StartTimeout = 500 * time.Millisecond
+	r := start(t, Options{Backoff: func(int) time.Duration { return time.Hour }}, cfg)
+	e := r.wrong(StartFailed, "echo", "")
+	contains(t, e.Error(), "did not answer initialize within")
+}
+
+func TestServersThatEndInMidCall(t *testing.T) {
+	for _, tt := range []struct{ name, tool, args, want string }{
+		{"exit", "exit", `{"n":7}`, "exit status 7"},
+		{"killed", "kill", "", "signal: killed"},
+		{"in mid-line", "half", "", "exit status 6"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := start(t, Options{}, fake("a")).settled()
+			var wg sync.WaitGroup
+			var waiting [3]*Error
+			for i := range waiting {
+				wg.Go(func() { waiting[i] = r.wrong(Lost, "hang", "") })
+			}
+			r.state("calls under way", func(Status) bool { return true })
+			e := r.wrong(Lost, tt.tool, tt.args)
+			contains(t, e.Error(), "server a went away before it answered tools/call", tt.want, "may or may not have run")
+			if e.After > 10*time.Second || !e.MayHaveRun() {
+				t.Errorf("after %v, may have run %v", e.After, e.MayHaveRun())
+			}
+			// Those that were waiting may have come before or after the end.
+			r.wrong(Lost, tt.tool, tt.args)
+			for range 3 {
+				r.must("pid", "")
+			}
+			r.stop()
+			wg.Wait()
+			if n := r.Status()[0].Starts; n < 3 {
+				t.Errorf("started %d times", n)
+			}
+		})
+	}
+}
+
+func TestRestartAfterIdleCrash(t *testing.T) {
+	r := start(t, Options{Backoff: func(int) time.Duration { return time.Hour }}, fake("a")).settled()
+	pid := r.state("a pid", func(s Status) bool { return s.PID != 0 }).PID
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	// The first restart does not wait for the hour.
+	st := r.state("another pid", func(s Status) bool { return s.State == Ready && s.PID != 0 && s.PID != pid })
+	if st.Starts != 2 {
+		t.Errorf("started %d times, want 2", st.Starts)
+	}
+	r.must("echo", "")
+	// The second does.
+	r.wrong(Lost, "exit", `{"n":1}`)
+	r.state("a pause", func(s Status) bool { return s.State == Failed && time.Until(s.NextTry) > time.Minute })
+	e := r.wrong(NotRunning, "echo", "")
+	contains(t, e.Error(), "exit status 1")
+	if e.MayHaveRun() {
+		t.Error("it cannot have run")
+	}
+}
+
+func TestParallelFirstCallsShareOneStart(t *testing.T) {
+	starts := file(t, "")
+	cfg := fake("a", "-starts", starts)
+	cfg.Lazy = true
+	r := start(t, Options{}, cfg).settled()
+	if st := r.Status()[0]; st.State != Idle {
+		t.Fatalf("a lazy server is %v before its first call", st.State)
+	}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() { r.must("echo", "") })
+	}
+	wg.Wait()
+	if got := lines(t, starts); len(got) != 1 {
+		t.Errorf("started %d times, want once", len(got))
+	}
+	r.wrong(Lost, "exit", "")
+	r.state("idle again", func(s Status) bool { return s.State == Idle })
+	r.must("echo", "")
+}
+
+// gone waits until no process has this pid, or a zombie's.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for alive(pid) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d is still there", pid)
+		}
+		runtime.Gosched()
+	}
+}
+
+func alive(pid int) bool {
+	if runtime.GOOS == "linux" {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil {
+			return false
+		}
+		_, rest, _ := strings.Cut(string(b), ") ")
+		return !strings.HasPrefix(rest, "Z")
+	}
+	return syscall.Kill(pid, 0) == nil
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	pids := file(t, "")
+	r := start(t, Options{}, fake("a", "-fault", "stubborn,grandchild", "-starts", pids)).settled()
+	r.stop()
+	got := lines(t, pids)
+	if len(got) != 2 {
+		t.Fatalf("pids %v", got)
+	}
+	for _, s := range got {
+		pid, _ := strconv.Atoi(s)
+		gone(t, pid)
+	}
+	if st := r.Status()[0]; st.State != Stopped {
+		t.Errorf("state %v", st.State)
+	}
+	e := r.wrong(NotRunning, "echo", "")
+	contains(t, e.Error(), "shutting down")
+}
+
+func TestGrandchildEndsWithACrash(t *testing.T) {
+	pids := file(t, "")
+	r := start(t, Options{}, fake("a", "-fault", "grandchild", "-starts", pids)).settled()
+	r.wrong(Lost, "exit", `{"n":1}`)
+	pid, _ := strconv.Atoi(lines(t, pids)[1])
+	gone(t, pid)
+}
+
+func TestKilledGateLeavesNothing(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Log("no parent-death signal here: only the well-behaved child is checked")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{{}, {"-fault", "stubborn"}} {
+		if runtime.GOOS != "linux" && len(flags) > 0 {
+			continue
+		}
+		pids := file(t, "")
+		gate := exec.Command(self, append([]string{"gate", "-starts", pids}, flags...)...)
+		out, err := gate.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := gate.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "settled\n" {
+			t.Fatalf("the gate said %q, %v", line, err)
+		}
+		_ = gate.Process.Kill()
+		_ = gate.Wait() // it was killed
+		for _, s := range lines(t, pids) {
+			pid, _ := strconv.Atoi(s)
+			gone(t, pid)
+		}
+	}
+}
+
+// A shell in between, as npx is: what it started reads the same stdin, and so
+// learns of the gate's death.
+func TestKilledGateLeavesNoGrandchild(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := file(t, "")
+	script := filepath.Join(t.TempDir(), "wrap.sh")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n'"+self+"' fake-mcp -starts '"+pids+"'\ntrue\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gate := exec.CommandContext(ctx, self, "gate-sh", script)
+	out, err := gate.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gate.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "settled\n" {
+		t.Fatalf("the gate said %q, %v", line, err)
+	}
+	_ = gate.Process.Kill()
+	_ = gate.Wait() // it was killed
+	pid, _ := strconv.Atoi(lines(t, pids)[0])
+	gone(t, pid)
+}
+
+func TestStderrFlood(t *testing.T) {
+	r := start(t, Options{}, fake("a", "-stderr", strconv.Itoa(16<<20))).settled()
+	r.must("stderr", `{"n":33554432}`)
+	r.must("echo", "")
+	if got := len(r.Status()[0].Stderr); got == 0 || got > stderrKept {
+		t.Errorf("%d bytes of stderr were kept", got)
+	}
+}
+
+func TestHugeLineTakesBoundedMemory(t *testing.T) {
+	r := start(t, Options{MaxMessage: 1 << 20}, fake("a")).settled()
+	r.must("echo", "")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r.wrong(TooLarge, "long", `{"n":100000000}`)
+	runtime.ReadMemStats(&after)
+	if got := (int64(after.HeapSys) - int64(before.HeapSys)) >> 20; got > 16 {
+		t.Errorf("the heap grew by %d MiB for a line over the limit of 1 MiB", got)
+	}
+	r.must("echo", "")
+}
+
+func TestChildSeesOnlyItsEnvironment(t *testing.T) {
+	t.Setenv("MCP_GATE_TEST_SECRET", "s")
+	cfg := fake("a")
+	cfg.Env = []string{"ONE=1"}
+	r := start(t, Options{}, cfg).settled()
+	var got struct{ Env []string }
+	if err := json.Unmarshal([]byte(r.must("env", "")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Env) != 1 || got.Env[0] != "ONE=1" {
+		t.Errorf("the child has %v", got.Env)
+	}
+}
+
+// Two servers that never answer initialize cost a third one nothing.
+func TestSlowServersDelayNobody(t *testing.T) {
+	r := start(t, Options{}, fake("a"), fake("b", "-fault", "hang-init"), fake("c", "-fault", "hang-init"))
+	r.state("a ready", func(s Status) bool { return s.State == Ready && s.Listed })
+	r.must("echo", "")
+}
+
+func TestChildThatClosesItsPipes(t *testing.T) {
+	r := start(t, Options{}, fake("a")).settled()
+	r.must("deaf", "")
+	e := r.wrong(Lost, "echo", "")
+	contains(t, e.Error(), "closed its standard input")
+	e = r.wrong(Lost, "mute", "")
+	contains(t, e.Error(), "closed its standard output")
+	r.must("echo", "")
+}
