@@ -176,6 +176,8 @@ type Grant struct {
 	Used     int       `json:"used"`
 	LastUsed time.Time `json:"last_used,omitzero"`
 	Revoked  time.Time `json:"revoked,omitzero"`
+	// Revision counts changes, as a ticket's does.
+	Revision int64 `json:"revision"`
 }
 
 // Message returns the bytes that are signed.
@@ -199,6 +201,9 @@ func (g Grant) Sign(key Signer) (Grant, error) {
 // VerifyGrant checks a grant's signature and returns the level that it proves,
 // as [Ring.Verify] does for decisions.
 func (r *Ring) VerifyGrant(g Grant) (Level, error) {
+	if g.Key == r.gate.KeyID() && (g.Channel != Elicitation || g.Terms.Session == "" || g.Terms.ArgsDigest == "") {
+		return 0, &ProofError{g.ID, "the gate's own key proves a client's \"for this session\" and nothing else"}
+	}
 	level, err := r.proves(g.Key, g.Level, g.Message(), g.Signature)
 	if err != nil {
 		return 0, &ProofError{g.ID, err.Error()}

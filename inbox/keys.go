@@ -275,6 +275,9 @@ func (r *Ring) worth(kind KeyKind) Level {
 // the claimed one, but no more than its key is worth. An error is a
 // *[ProofError].
 func (r *Ring) Verify(d Decision) (Level, error) {
+	if d.Key == r.gate.KeyID() && d.Verdict == Allow && d.Channel != Elicitation {
+		return 0, &ProofError{d.Ticket, "the gate's own key proves a client's answer and nothing else"}
+	}
 	level, err := r.proves(d.Key, d.Level, d.Message(), d.Signature)
 	if err != nil {
 		return 0, &ProofError{d.Ticket, err.Error()}
