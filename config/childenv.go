@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -119,31 +118,44 @@ func passesOn(name, value string, windows bool) bool {
 	if strings.HasPrefix(value, "()") {
 		return false
 	}
-	if strings.HasSuffix(strings.ToUpper(name), "_PROXY") {
-		u, err := url.Parse(value)
-		return err != nil && !strings.Contains(value, "@") || err == nil && u.User == nil
+	if strings.HasSuffix(strings.ToUpper(name), "_PROXY") && strings.Contains(value, "@") {
+		return false
 	}
 	return true
 }
 
-// StartsGate reports whether a server would start this program again, serving
-// the same home: the entry that a client has for the gate, pasted or imported
-// along with the others. The executable is the gate's own path and home its
-// folder. Package runners and containers that are given the gate's name count
-// too; a gate with another home does not, which [Depth] bounds.
-func (s Server) StartsGate(executable, home string) bool {
-	if s.Transport != TransportStdio {
-		return false
+// WithoutSelf leaves out every server that would start this very gate again: the
+// entry that a client has for the gate, pasted or imported along with the others.
+// It becomes one of c.Disabled, and a note says so. The executable is this
+// program's own path.
+func (c Config) WithoutSelf(executable string, home Home) (Config, []Note) {
+	var notes []Note
+	var kept []Server
+	for _, s := range c.Servers {
+		if !s.startsGate(executable, home.Dir) {
+			kept = append(kept, s)
+			continue
+		}
+		c.Disabled = append(slices.Clip(c.Disabled), Refused{Key: s.Key, Alias: s.Alias, Section: s.Section, Pos: s.Pos})
+		notes = append(notes, Note{c.File, s.Pos, s.Key, fmt.Sprintf("%s.%s would start this gate again and is left out", s.Section, quoteKey(s.Key))})
 	}
+	c.Servers = kept
+	slices.SortFunc(c.Disabled, func(a, b Refused) int { return strings.Compare(a.Alias, b.Alias) })
+	return c, notes
+}
+
+// startsGate reports whether a server is a gate that serves the same home.
+// Package runners and containers that are given the gate's name count too. One
+// that names no home counts as the same; one with another home does not, and is
+// bounded by [Depth].
+func (s Server) startsGate(executable, home string) bool {
 	words := append([]string{s.Launch.Command}, s.Launch.Args...)
 	at := slices.IndexFunc(words, func(w string) bool { return isGate(w, executable) })
-	if at < 0 {
+	if at < 0 || !slices.Contains(words[at+1:], "serve") {
 		return false
 	}
-	if dir := s.homeOf(words[at+1:]); dir != "" {
-		return sameDir(dir, home)
-	}
-	return slices.Contains(words[at+1:], "serve") || at == 0
+	dir := s.homeOf(words[at+1:])
+	return dir == "" || sameDir(dir, home)
 }
 
 // homeOf returns the home that an entry gives to the gate it starts, or "".

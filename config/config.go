@@ -25,7 +25,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -76,50 +75,8 @@ type Policy struct {
 	policy.Policy // Egress is the gate's own list, else its preset's
 	OnEgress      policy.OnEgress
 	Spend         engagement.Spend
-	Rules         []Rule // in the order of the file
-}
-
-// A Rule is one of the owner's rules as it was written, checked for its form.
-type Rule struct {
-	Pos       Pos
-	Do        Do
-	Tools     []string // patterns, in whatever spelling they came; nil matches every tool
-	Class     []engagement.Permission
-	Egress    engagement.EgressSet // empty matches every class
-	Principal []string
-	Scope     []policy.Scope
-	Args      []ArgTest // sorted by pointer; all must hold
-	Match     []Example // calls that the rule must match
-	NotMatch  []Example // calls that it must not match
-	Note      string
-	Raw       json.RawMessage // the rule as JSON, in the order of the file, numbers as written
-}
-
-// An ArgTest is what a rule asks of one value in the arguments. A nil or zero
-// field asks nothing.
-type ArgTest struct {
-	Pointer   string // JSON pointer, RFC 6901
-	Pos       Pos
-	Eq        json.RawMessage
-	In        []json.RawMessage
-	Glob      []string
-	PathUnder []string
-	Regex     string // RE2, known to compile
-	Min, Max  json.Number
-	Present   bool
-	Absent    bool
-	MaxLen    *int64
-}
-
-// An Example is a call that a rule is tried on when it is loaded.
-type Example struct {
-	Pos       Pos
-	Tool      string
-	Class     engagement.Permission // zero where not said
-	Egress    engagement.Egress     // zero where not said
-	Principal string
-	Scope     policy.Scope    // zero where not said
-	Args      json.RawMessage // nil where not said
+	Records       []policy.Record // the rules, in the order of the file
+	Rules         *policy.Rules   // the same, compiled; nil where there are none
 }
 
 // A Profile is a named way to start a session.
@@ -244,11 +201,20 @@ func Parse(name string, data []byte, env Env) (Config, []Note, error) {
 	fileShape.decode(d, root, &f)
 	c := f.config(d, env)
 	slices.SortStableFunc(d.notes, func(a, b Note) int { return byPlace(a.Pos, b.Pos) })
-	slices.SortStableFunc(d.errs, func(a, b *Error) int { return byPlace(a.Pos, b.Pos) })
-	if slices.ContainsFunc(d.errs, func(e *Error) bool { return e.Server == "" }) {
-		return Config{}, d.notes, d.errs
+	if d.costsIt {
+		return Config{}, d.notes, d.all()
 	}
 	return c, d.notes, nil
+}
+
+// all returns every fault in the order of the file, and a count of those that
+// were too many.
+func (d *decoder) all() ErrorList {
+	slices.SortStableFunc(d.errs, func(a, b *Error) int { return byPlace(a.Pos, b.Pos) })
+	if more := d.faults - len(d.errs); more > 0 {
+		d.errs = append(d.errs, &Error{File: d.file, Text: fmt.Sprintf("and %d faults more", more)})
+	}
+	return d.errs
 }
 
 // Server returns the server of that alias, if there is one that can be started.

@@ -44,6 +44,9 @@ func (x *expander) text(key string, t located) string {
 	if err != nil {
 		x.fault(t.pos, key, "%v", err)
 	}
+	if m := otherSpelling.FindStringSubmatch(t.text); m != nil {
+		x.d.note(t.pos, "%s.%s: %s is passed on as it stands: write ${%s} for the variable", x.entry.path(), key, m[0], m[1]+m[2])
+	}
 	return out
 }
 
@@ -114,6 +117,9 @@ func homeOf(env Env, goos string) (string, bool) {
 	home, ok := env(name)
 	return home, ok && home != ""
 }
+
+// otherSpelling is a text that is nothing but a variable as some clients write it.
+var otherSpelling = regexp.MustCompile(`^(?:\$([A-Z_][A-Z0-9_]*)|%([A-Z_][A-Z0-9_]*)%)$`)
 
 var variableRef = regexp.MustCompile(`^(env:)?([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?$`)
 

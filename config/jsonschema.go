@@ -10,7 +10,7 @@ type schema map[string]any
 
 // SchemaID names the published schema. A file may give it as "$schema"; nothing
 // is ever fetched.
-const SchemaID = "https://mcp-gate.dev/schema/config.json"
+const SchemaID = "https://raw.githubusercontent.com/mcp-gate/mcp-gate/main/config/schema.json"
 
 // A schemaBook collects the definitions that objects share.
 type schemaBook struct{ defs map[string]any }

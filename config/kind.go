@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,9 @@ type decoder struct {
 	entry *serverEntry // the server entry that is being read, if one is
 	errs  ErrorList
 	notes []Note
+
+	faults  int  // faults so far, those beyond maxFaults too
+	costsIt bool // one of them costs the file
 }
 
 // A step is one name on the way to a value: what a person calls it, and what
@@ -35,6 +39,9 @@ type decoder struct {
 type step struct{ shown, generic string }
 
 func (d *decoder) path() string {
+	if len(d.steps) == 0 {
+		return "the file"
+	}
 	var b strings.Builder
 	for i, s := range d.steps {
 		if i > 0 && !strings.HasPrefix(s.shown, "[") {
@@ -53,14 +60,27 @@ func (d *decoder) pattern() string {
 	return strings.Join(names, ".")
 }
 
+// maxFaults bounds how many faults of one file are written down; what follows is
+// counted.
+const maxFaults = 200
+
 // fault records a fault with the words as given.
 func (d *decoder) fault(at Pos, format string, args ...any) {
+	d.faults++
 	e := &Error{File: d.file, Pos: at, Text: fmt.Sprintf(format, args...)}
 	if d.entry != nil {
 		e.Server = d.entry.key
 		d.entry.broken = true
+	} else {
+		d.costsIt = true
+	}
+	if d.faults > maxFaults && (d.entry == nil || len(d.entry.faults) > 0) {
+		return
 	}
 	d.errs = append(d.errs, e)
+	if d.entry != nil {
+		d.entry.faults = append(d.entry.faults, e)
+	}
 }
 
 // here records a fault of the value at the present path.
@@ -84,9 +104,9 @@ func (d *decoder) note(at Pos, format string, args ...any) {
 // sound but asks for something that this version does not do is refused here.
 func (d *decoder) enter(s step, n *node, decode func()) {
 	d.steps = append(d.steps, s)
-	before := len(d.errs)
+	before := d.faults
 	decode()
-	if len(d.errs) == before {
+	if d.faults == before {
 		d.refuseNotYet(n)
 	}
 	d.steps = d.steps[:len(d.steps)-1]
@@ -298,9 +318,9 @@ func mapped[A, B any](k kind[A], turn func(d *decoder, n *node, a A) B) kind[B] 
 	return kind[B]{
 		decode: func(d *decoder, n *node, into *B) {
 			var a A
-			before := len(d.errs)
+			before := d.faults
 			k.decode(d, n, &a)
-			if len(d.errs) == before {
+			if d.faults == before {
 				*into = turn(d, n, a)
 			}
 		},
@@ -334,7 +354,7 @@ func described[T any](k kind[T], more schema) kind[T] {
 	}}
 }
 
-var flag = kind[bool]{
+var truth = kind[bool]{
 	decode: func(d *decoder, n *node, into *bool) {
 		if n.kind != boolNode {
 			d.want(n, "true or false")
@@ -455,6 +475,8 @@ const durationHint = `a duration such as "30s", "5m" or "24h"`
 // durationPattern is what Go's parser of durations takes, without a sign.
 const durationPattern = `^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`
 
+var durationForm = regexp.MustCompile(durationPattern)
+
 // duration is a Go duration above zero and at most the given one.
 func duration(most time.Duration) kind[time.Duration] {
 	return kind[time.Duration]{
@@ -464,7 +486,7 @@ func duration(most time.Duration) kind[time.Duration] {
 				return
 			}
 			v, err := time.ParseDuration(n.text)
-			if err != nil {
+			if err != nil || !durationForm.MatchString(n.text) {
 				d.here(n.pos, "%q is not %s", cut(n.text), durationHint)
 				return
 			}

@@ -91,9 +91,9 @@ func nearest(word string, known []string) string {
 
 // foldWord makes spellings equal that differ in case and joints only, so that
 // leastLevel finds least_level.
-func foldWord(s string) string {
-	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(s))
-}
+func foldWord(s string) string { return joints.Replace(strings.ToLower(s)) }
+
+var joints = strings.NewReplacer("_", "", "-", "", " ", "")
 
 // editDistance counts the insertions, removals, changes and swaps of
 // neighbours that lead from a to b (optimal string alignment).

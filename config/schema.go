@@ -3,6 +3,8 @@ package config
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -45,7 +47,7 @@ type policyEntry struct {
 	allowWrites                         *bool
 	egress                              *engagement.EgressSet
 	onEgress                            policy.OnEgress
-	rules                               []Rule
+	rules                               ruleList
 	spend                               engagement.Spend
 }
 
@@ -110,18 +112,18 @@ var fileShape = object[file]{
 
 var policyShape = object[policyEntry]{
 	fields: []field[policyEntry]{
-		key("allow_source_writes", "A standing yes to writes into files that a person owns, for calls that can be undone.", flag,
+		key("allow_source_writes", "A standing yes to writes into files that a person owns, for calls that can be undone.", truth,
 			func(p *policyEntry) *bool { return &p.allowSourceWrites }),
-		key("allow_destructive", "A flag for programs that use the policy as a library; the gate itself asks a person in any case.", flag,
+		key("allow_destructive", "A flag for programs that use the policy as a library; the gate itself asks a person in any case.", truth,
 			func(p *policyEntry) *bool { return &p.allowDestructive }),
-		key("allow_writes", "False leaves reading only.", optional(flag),
+		key("allow_writes", "False leaves reading only.", optional(truth),
 			func(p *policyEntry) **bool { return &p.allowWrites }),
 		key("egress", "The classes of data that may leave, all of them; an empty list lets nothing out. It stands in for the preset.", optional(egressSet),
 			func(p *policyEntry) **engagement.EgressSet { return &p.egress }),
 		key("on_egress", "What to do about a tool whose class of result may not leave: refuse the call, or run it and cut the result.", word(policy.OnEgresses()),
 			func(p *policyEntry) *policy.OnEgress { return &p.onEgress }),
-		key("rules", "Rules about single tools and arguments. The strongest that matches decides, whatever the order: hide, deny, ask, defer, allow.", list(ruleShape.kind()),
-			func(p *policyEntry) *[]Rule { return &p.rules }),
+		key("rules", "Rules about single tools and arguments. The strongest that matches decides, whatever the order: hide, deny, ask, defer, allow.", rules,
+			func(p *policyEntry) *ruleList { return &p.rules }),
 		key("spend", "Bounds on what one session may use.", spendShape.kind(),
 			func(p *policyEntry) *engagement.Spend { return &p.spend }),
 	},
@@ -136,101 +138,164 @@ var spendShape = object[engagement.Spend]{
 	},
 }
 
-var ruleShape = object[Rule]{
+// rules is the list of rules: its form is read here, and package policy says
+// whether the rules make sense and hold for their own examples.
+var rules = kind[ruleList]{
+	decode: func(d *decoder, n *node, into *ruleList) {
+		if n.kind != listNode {
+			d.want(n, "a list")
+			return
+		}
+		var sound []*node
+		for i, item := range n.items {
+			var record policy.Record
+			before := d.faults
+			d.enter(step{fmt.Sprintf("[%d]", i), "*"}, item, func() { ruleShape.decode(d, item, &record) })
+			if d.faults == before {
+				sound, into.records = append(sound, item), append(into.records, record)
+			}
+		}
+		compiled, err := policy.Compile(into.records)
+		into.compiled = compiled
+		if problems := (*policy.CompileError)(nil); errors.As(err, &problems) {
+			for _, p := range problems.Problems {
+				d.ruleFault(slices.Index(n.items, sound[p.Index]), sound[p.Index], p)
+			}
+		} else if err != nil {
+			d.here(n.pos, "%v", err)
+		}
+	},
+	schema: func(b *schemaBook) schema { return schema{"type": "array", "items": ruleShape.schemaRef(b)} },
+}
+
+type ruleList struct {
+	records  []policy.Record
+	compiled *policy.Rules
+}
+
+// ruleFault records what package policy found wrong with a rule, at the key that
+// it is about.
+func (d *decoder) ruleFault(index int, at *node, p *policy.Problem) {
+	where, field := at.pos, p.Field
+	for field != "" {
+		i := slices.IndexFunc(at.members, func(m member) bool {
+			rest, ok := strings.CutPrefix(field, m.key)
+			return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		})
+		if i < 0 {
+			break
+		}
+		field = strings.TrimPrefix(strings.TrimPrefix(field, at.members[i].key), ".")
+		at = at.members[i].value
+		where = at.pos
+	}
+	path := fmt.Sprintf("%s[%d]", d.path(), index)
+	if p.Field != "" {
+		path += "." + p.Field
+	}
+	choices := ""
+	if len(p.Choices) > 0 {
+		choices = ": want one of " + strings.Join(p.Choices, ", ")
+	}
+	d.fault(where, "%s: %s%s", path, p.Text, choices)
+}
+
+// words is one word of a closed set, or a list of them, as package policy takes them.
+func words[T enumWord](all []T) kind[policy.Words] {
+	return mapped(oneOrMore(word(all)), func(_ *decoder, _ *node, l []T) policy.Words {
+		var out policy.Words
+		for _, w := range l {
+			out = append(out, w.String())
+		}
+		return out
+	})
+}
+
+// patterns is one pattern or a list of them.
+var patterns = mapped(oneOrMore(filledText), func(_ *decoder, _ *node, l []string) policy.Words { return l })
+
+// asText is a word of a closed set, kept as text.
+func asText[T enumWord](all []T) kind[string] {
+	return mapped(word(all), func(_ *decoder, _ *node, w T) string { return w.String() })
+}
+
+var ruleShape = object[policy.Record]{
 	name: "rule",
-	pos:  func(r *Rule) *Pos { return &r.Pos },
-	fields: []field[Rule]{
-		key("do", "What happens to a call that matches.", word(Dos()),
-			func(r *Rule) *Do { return &r.Do }).must(),
-		key("tools", `Patterns over server/tool, such as "github/*" or "*/delete_*".`, oneOrMore(filledText),
-			func(r *Rule) *[]string { return &r.Tools }),
-		key("class", "Classes of the tool.", oneOrMore(word(engagement.Permissions())),
-			func(r *Rule) *[]engagement.Permission { return &r.Class }),
-		key("egress", "Declared classes of the tool's result.", mapped(oneOrMore(word(engagement.EgressClasses())), toEgressSet),
-			func(r *Rule) *engagement.EgressSet { return &r.Egress }),
-		key("principal", `Who calls, as patterns: "local", "local/NAME", or a token's name.`, oneOrMore(filledText),
-			func(r *Rule) *[]string { return &r.Principal }),
-		key("scope", "Scopes of the caller's token.", oneOrMore(word(policy.Scopes())),
-			func(r *Rule) *[]policy.Scope { return &r.Scope }),
-		key("args", `Tests on the arguments, by JSON pointer, such as "/path".`, keyed("JSON pointer", argShape.kind(), namePointer),
-			func(r *Rule) *[]ArgTest { return &r.Args }),
-		key("match", "Calls that this rule must match; checked when the file is loaded.", list(exampleShape.kind()),
-			func(r *Rule) *[]Example { return &r.Match }),
-		key("not_match", "Calls that this rule must not match; checked when the file is loaded.", list(exampleShape.kind()),
-			func(r *Rule) *[]Example { return &r.NotMatch }),
+	fields: []field[policy.Record]{
+		key("do", "What happens to a call that matches.", asText(policy.Dos()),
+			func(r *policy.Record) *string { return &r.Do }).must(),
+		key("tools", `Patterns over server/tool, such as "github/*" or "*/delete_*".`, patterns,
+			func(r *policy.Record) *policy.Words { return &r.Tools }),
+		key("class", "Classes of the tool.", words(engagement.Permissions()),
+			func(r *policy.Record) *policy.Words { return &r.Class }),
+		key("egress", "Declared classes of the tool's result.", words(engagement.EgressClasses()),
+			func(r *policy.Record) *policy.Words { return &r.Egress }),
+		key("principal", `Who calls, as patterns: "local", "local/NAME", or a token's name.`, patterns,
+			func(r *policy.Record) *policy.Words { return &r.Principal }),
+		key("scope", "Scopes of the caller's token.", words(policy.Scopes()),
+			func(r *policy.Record) *policy.Words { return &r.Scope }),
+		key("args", `Tests on the arguments, by JSON pointer, such as "/path". All must hold.`, argTests,
+			func(r *policy.Record) *map[string]policy.ArgRecord { return &r.Args }),
+		key("match", "Calls that this rule must match; checked when the file is loaded.", oneOrMore(example),
+			func(r *policy.Record) *[]policy.Example { return &r.Match }),
+		key("not_match", "Calls that this rule must not match; checked when the file is loaded.", oneOrMore(example),
+			func(r *policy.Record) *[]policy.Example { return &r.NotMatch }),
 		key("note", "Why the rule is there; shown when it decides.", text,
-			func(r *Rule) *string { return &r.Note }),
+			func(r *policy.Record) *string { return &r.Note }),
 	},
-	check: func(d *decoder, n *node, r *Rule) {
-		if r.Tools == nil && r.Class == nil && r.Egress.Empty() && r.Principal == nil && r.Scope == nil && r.Args == nil && !said(n, "tools", "class", "egress", "principal", "scope", "args") {
-			d.here(n.pos, `matches every call: say which, or write "tools": "*" if that is meant`)
+	check: func(d *decoder, n *node, r *policy.Record) {
+		r.Source = policy.Source{File: d.file, Line: n.pos.Line, Column: n.pos.Col}
+	},
+}
+
+// argTests is an object of tests by JSON pointer.
+var argTests = func() kind[map[string]policy.ArgRecord] {
+	type named struct {
+		pointer string
+		record  policy.ArgRecord
+	}
+	tests := kind[named]{
+		decode: func(d *decoder, n *node, into *named) { argShape.decode(d, n, &into.record) },
+		schema: argShape.schemaRef,
+	}
+	byPointer := keyed("JSON pointer", tests, func(_ *decoder, m member, t *named) { t.pointer = m.key })
+	return mapped(byPointer, func(_ *decoder, _ *node, l []named) map[string]policy.ArgRecord {
+		out := make(map[string]policy.ArgRecord, len(l))
+		for _, t := range l {
+			out[t.pointer] = t.record
 		}
-		slices.SortFunc(r.Args, func(a, b ArgTest) int { return cmp.Compare(a.Pointer, b.Pointer) })
-		r.Raw = n.json()
-	},
-}
+		return out
+	})
+}()
 
-// said reports whether an object has one of these keys, sound or not.
-func said(n *node, keys ...string) bool {
-	return slices.ContainsFunc(n.members, func(m member) bool { return slices.Contains(keys, m.key) })
-}
-
-func toEgressSet(_ *decoder, _ *node, l []engagement.Egress) engagement.EgressSet {
-	return engagement.EgressOf(l...)
-}
-
-var argShape = object[ArgTest]{
+var argShape = object[policy.ArgRecord]{
 	name: "argument",
-	fields: []field[ArgTest]{
-		key("eq", "The value is this one.", rawValue, func(a *ArgTest) *json.RawMessage { return &a.Eq }),
-		key("in", "The value is one of these.", list(rawValue), func(a *ArgTest) *[]json.RawMessage { return &a.In }),
-		key("glob", `The text fits a pattern; "*" is any run of characters.`, oneOrMore(filledText), func(a *ArgTest) *[]string { return &a.Glob }),
-		key("path_under", "The path, cleaned and resolved, is one of these folders or below it.", oneOrMore(filledText), func(a *ArgTest) *[]string { return &a.PathUnder }),
-		key("regex", "The text fits a regular expression (RE2).", mapped(filledText, checkRegex), func(a *ArgTest) *string { return &a.Regex }),
-		key("min", "The number is at least this.", number, func(a *ArgTest) *json.Number { return &a.Min }),
-		key("max", "The number is at most this.", number, func(a *ArgTest) *json.Number { return &a.Max }),
-		key("present", "There is a value.", onlyTrue, func(a *ArgTest) *bool { return &a.Present }),
-		key("absent", "There is no value.", onlyTrue, func(a *ArgTest) *bool { return &a.Absent }),
-		key("max_len", "The text has at most so many characters, the list or object so many members.", optional(integer(0, engagement.MaxSpend)), func(a *ArgTest) **int64 { return &a.MaxLen }),
-	},
-	check: func(d *decoder, n *node, a *ArgTest) {
-		if len(n.members) == 0 {
-			d.here(n.pos, `tests nothing: want at least one test, such as "eq" or "path_under"`)
-		}
-		if a.Present && a.Absent {
-			d.here(n.pos, "present and absent cannot both hold")
-		}
+	fields: []field[policy.ArgRecord]{
+		key("eq", "The value is this one.", rawValue, func(a *policy.ArgRecord) *json.RawMessage { return &a.Eq }),
+		key("in", "The value is one of these.", list(rawValue), func(a *policy.ArgRecord) *[]json.RawMessage { return &a.In }),
+		key("glob", `The text fits a pattern; "*" is any run of characters.`, patterns, func(a *policy.ArgRecord) *policy.Words { return &a.Glob }),
+		key("path_under", "The path, cleaned and resolved, is one of these folders or below it.", patterns, func(a *policy.ArgRecord) *policy.Words { return &a.PathUnder }),
+		key("regex", "A regular expression (RE2) finds a match in the text.", filledText, func(a *policy.ArgRecord) *string { return &a.Regex }),
+		key("min", "The number is at least this.", number, func(a *policy.ArgRecord) *json.RawMessage { return &a.Min }),
+		key("max", "The number is at most this.", number, func(a *policy.ArgRecord) *json.RawMessage { return &a.Max }),
+		key("present", "There is a value.", onlyTrue, func(a *policy.ArgRecord) *bool { return &a.Present }),
+		key("absent", "There is no value.", onlyTrue, func(a *policy.ArgRecord) *bool { return &a.Absent }),
+		key("max_len", "The text has at most so many characters, the list or object so many members.", mapped(integer(0, 1<<31-1), func(_ *decoder, _ *node, v int64) *int { i := int(v); return &i }),
+			func(a *policy.ArgRecord) **int { return &a.MaxLen }),
 	},
 }
 
-func namePointer(d *decoder, m member, a *ArgTest) {
-	a.Pointer, a.Pos = m.key, m.pos
-	if m.key != "" && m.key[0] != '/' {
-		d.here(m.pos, "want a JSON pointer: write %q", "/"+cut(m.key))
-	}
-	rest := strings.NewReplacer("~0", "", "~1", "").Replace(m.key)
-	if strings.Contains(rest, "~") {
-		d.here(m.pos, `in a JSON pointer "~" is written ~0 and "/" inside a name ~1`)
-	}
-}
-
-func checkRegex(d *decoder, n *node, s string) string {
-	if _, err := regexp.Compile(s); err != nil {
-		d.here(n.pos, "%s", strings.ReplaceAll(err.Error(), "error parsing regexp: ", "not a regular expression: "))
-	}
-	return s
-}
-
-// number is any number, kept as it was written.
-var number = kind[json.Number]{
-	decode: func(d *decoder, n *node, into *json.Number) {
-		if n.kind != numberNode {
+// number is any number, kept as it was written; one in quotes is a number too,
+// for editors that would round it.
+var number = kind[json.RawMessage]{
+	decode: func(d *decoder, n *node, into *json.RawMessage) {
+		if n.kind != numberNode && n.kind != textNode {
 			d.want(n, "a number")
 			return
 		}
-		*into = json.Number(n.text)
+		*into = n.json()
 	},
-	schema: func(*schemaBook) schema { return schema{"type": "number"} },
+	schema: func(*schemaBook) schema { return schema{"type": []string{"number", "string"}} },
 }
 
 // onlyTrue is a test that is either asked for or left out.
@@ -245,16 +310,29 @@ var onlyTrue = kind[bool]{
 	schema: func(*schemaBook) schema { return schema{"const": true} },
 }
 
-var exampleShape = object[Example]{
+// example is a call; a bare text is one without arguments.
+var example = kind[policy.Example]{
+	decode: func(d *decoder, n *node, into *policy.Example) {
+		if n.kind == textNode {
+			filledText.decode(d, n, &into.Tool)
+			return
+		}
+		exampleShape.decode(d, n, into)
+	},
+	schema: func(b *schemaBook) schema {
+		return schema{"anyOf": []schema{filledText.schema(b), exampleShape.schemaRef(b)}}
+	},
+}
+
+var exampleShape = object[policy.Example]{
 	name: "example",
-	pos:  func(e *Example) *Pos { return &e.Pos },
-	fields: []field[Example]{
-		key("tool", "The tool, as server/tool.", filledText, func(e *Example) *string { return &e.Tool }).must(),
-		key("class", "The class the tool is taken to have.", word(engagement.Permissions()), func(e *Example) *engagement.Permission { return &e.Class }),
-		key("egress", "The class its result is taken to have.", word(engagement.EgressClasses()), func(e *Example) *engagement.Egress { return &e.Egress }),
-		key("principal", "Who calls.", filledText, func(e *Example) *string { return &e.Principal }),
-		key("scope", "The scope of the caller's token.", word(policy.Scopes()), func(e *Example) *policy.Scope { return &e.Scope }),
-		key("args", "The arguments.", rawObject, func(e *Example) *json.RawMessage { return &e.Args }),
+	fields: []field[policy.Example]{
+		key("tool", "The tool, as server/tool.", filledText, func(e *policy.Example) *string { return &e.Tool }).must(),
+		key("class", "The class the tool is taken to have.", asText(engagement.Permissions()), func(e *policy.Example) *string { return &e.Class }),
+		key("egress", "The class its result is taken to have.", asText(engagement.EgressClasses()), func(e *policy.Example) *string { return &e.Egress }),
+		key("principal", "Who calls.", filledText, func(e *policy.Example) *string { return &e.Principal }),
+		key("scope", "The scope of the caller's token.", asText(policy.Scopes()), func(e *policy.Example) *string { return &e.Scope }),
+		key("args", "The arguments.", rawObject, func(e *policy.Example) *json.RawMessage { return &e.Args }),
 	},
 }
 
@@ -378,14 +456,14 @@ var levelsByClass = func() kind[[1 + int(engagement.Destructive)]policy.Level] {
 
 var notifyShape = object[Notify]{
 	fields: []field[Notify]{
-		key("desktop", "A notice on this desktop.", flag, func(n *Notify) *bool { return &n.Desktop }),
+		key("desktop", "A notice on this desktop.", truth, func(n *Notify) *bool { return &n.Desktop }),
 		key("webhook", "An address that a notice is posted to, without arguments of the call.", filledText, func(n *Notify) *string { return &n.Webhook }),
 	},
 }
 
 var auditShape = object[Audit]{
 	fields: []field[Audit]{
-		key("keep_arguments", "Keep the arguments of calls, not only their digests.", flag, func(a *Audit) *bool { return &a.KeepArguments }),
+		key("keep_arguments", "Keep the arguments of calls, not only their digests.", truth, func(a *Audit) *bool { return &a.KeepArguments }),
 	},
 }
 
@@ -492,7 +570,7 @@ func setWord[T enumWord](into *T, said T) {
 }
 
 func (p *policyEntry) policy(preset policy.Preset) Policy {
-	out := Policy{Policy: policy.Default(), OnEgress: policy.EgressBlock, Spend: p.spend, Rules: p.rules}
+	out := Policy{Policy: policy.Default(), OnEgress: policy.EgressBlock, Spend: p.spend, Records: p.rules.records, Rules: p.rules.compiled}
 	out.AllowSourceWrites, out.AllowDestructive = p.allowSourceWrites, p.allowDestructive
 	if p.allowWrites != nil {
 		out.AllowWrites = *p.allowWrites

@@ -169,6 +169,7 @@ type serverEntry struct {
 	pos        Pos
 	section    Section
 	broken     bool
+	faults     ErrorList
 
 	command, cwd                located
 	url, httpURL, sURL, baseURL located
@@ -224,7 +225,7 @@ var serverShape = object[serverEntry]{
 			func(e *serverEntry) *[]variable { return &e.headers }),
 		key("auth", "How to sign in to it.", optional(authShape.kind()),
 			func(e *serverEntry) **Auth { return &e.auth }),
-		key("trusted", "Whether its annotations may make a tool's class lower than its name and text suggest.", flag,
+		key("trusted", "Whether its annotations may make a tool's class lower than its name and text suggest.", truth,
 			func(e *serverEntry) *bool { return &e.trusted }),
 		key("preset", "Which of its results may leave: strict or workbench.", word(policy.Presets()),
 			func(e *serverEntry) *policy.Preset { return &e.preset }),
@@ -253,9 +254,9 @@ var serverShape = object[serverEntry]{
 		key("httpUrl", "Another spelling of url.", orNull(locatedText), func(e *serverEntry) *located { return &e.httpURL }),
 		key("serverUrl", "Another spelling of url.", orNull(locatedText), func(e *serverEntry) *located { return &e.sURL }),
 		key("baseUrl", "Another spelling of url.", orNull(locatedText), func(e *serverEntry) *located { return &e.baseURL }),
-		key("disabled", "True leaves the server out.", flag, func(e *serverEntry) *bool { return &e.disabled }),
-		key("enabled", "False leaves the server out.", optional(flag), func(e *serverEntry) **bool { return &e.enabled }),
-		key("isActive", "False leaves the server out.", optional(flag), func(e *serverEntry) **bool { return &e.active }),
+		key("disabled", "True leaves the server out.", truth, func(e *serverEntry) *bool { return &e.disabled }),
+		key("enabled", "False leaves the server out.", optional(truth), func(e *serverEntry) **bool { return &e.enabled }),
+		key("isActive", "False leaves the server out.", optional(truth), func(e *serverEntry) **bool { return &e.active }),
 	},
 	foreign: foreignServerKeys,
 }
@@ -482,14 +483,15 @@ func (f *file) finishServers(d *decoder, env Env, c *Config) {
 		off := e.off()
 		s := Server{Key: e.key, Alias: e.alias, Section: e.section, Pos: e.pos}
 		d.endpoint(e, &s)
-		if !off && !e.broken {
+		if !off {
 			d.expand(e, &s, env)
 		}
 		d.entry = nil
 		as := Refused{Key: e.key, Alias: e.alias, Section: e.section, Pos: e.pos}
 		switch {
 		case e.broken:
-			as.Errors = d.faultsOf(e.key)
+			slices.SortStableFunc(e.faults, func(a, b *Error) int { return byPlace(a.Pos, b.Pos) })
+			as.Errors = e.faults
 			c.Refused = append(c.Refused, as)
 		case off:
 			d.notes = append(d.notes, Note{d.file, e.pos, e.key, fmt.Sprintf("%s.%s is switched off", e.section, quoteKey(e.key))})
@@ -505,27 +507,19 @@ func (f *file) finishServers(d *decoder, env Env, c *Config) {
 	slices.SortFunc(c.Disabled, byAlias)
 }
 
-func (d *decoder) faultsOf(key string) ErrorList {
-	var faults ErrorList
-	for _, e := range d.errs {
-		if e.Server == key {
-			faults = append(faults, e)
-		}
-	}
-	slices.SortStableFunc(faults, func(a, b *Error) int { return byPlace(a.Pos, b.Pos) })
-	return faults
-}
-
 // refuseSharedAliases refuses every entry whose alias is another one's too: which
-// of them a name means could not be told.
+// of them a name means could not be told. An entry that is switched off takes no
+// name.
 func (f *file) refuseSharedAliases(d *decoder) {
 	byAlias := map[string][]*serverEntry{}
 	for _, e := range f.servers {
-		byAlias[e.alias] = append(byAlias[e.alias], e)
+		if !e.off() {
+			byAlias[e.alias] = append(byAlias[e.alias], e)
+		}
 	}
 	for _, e := range f.servers {
 		for _, other := range byAlias[e.alias] {
-			if other == e {
+			if other == e || e.off() {
 				continue
 			}
 			d.entry = e
@@ -557,7 +551,6 @@ func (d *decoder) endpoint(e *serverEntry, s *Server) {
 	address := d.address(e)
 	stated, pos := d.statedTransport(e)
 	switch {
-	case e.broken:
 	case e.command.text != "" && address.text != "":
 		d.fault(address.pos, "%s has both a command and a url: keep the one that is meant", where)
 	case e.command.text != "":
@@ -570,7 +563,7 @@ func (d *decoder) endpoint(e *serverEntry, s *Server) {
 		if stated == TransportStdio {
 			d.fault(pos, "%s is of type stdio but has a url: give its command, or leave the type out", where)
 		}
-	default:
+	case !e.broken:
 		d.fault(e.pos, "%s has neither a command nor a url", where)
 	}
 	if e.transport.headers != nil {

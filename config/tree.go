@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
@@ -146,11 +148,14 @@ func invalidUTF8(data []byte) int {
 	return -1
 }
 
-// places turns byte offsets of one text into positions. Offsets must be asked
-// for in ascending order within a line to stay cheap; any order is correct.
+// places turns byte offsets of one text into positions. Asked in ascending order
+// it reads the text once in all, so that a file of one long line stays cheap.
 type places struct {
 	data  []byte
 	lines []int // offset of the first byte of each line
+
+	last    int // offset that was asked for last
+	lastPos Pos // and its position; zero before the first
 }
 
 func newPlaces(data []byte) *places {
@@ -164,20 +169,22 @@ func newPlaces(data []byte) *places {
 }
 
 func (p *places) at(offset int) Pos {
-	lo, hi := 0, len(p.lines)
-	for hi-lo > 1 {
-		if mid := (lo + hi) / 2; p.lines[mid] <= offset {
-			lo = mid
-		} else {
-			hi = mid
-		}
+	line, found := slices.BinarySearch(p.lines, offset)
+	if !found {
+		line-- // the line that began before
 	}
-	return Pos{lo + 1, utf8.RuneCount(p.data[p.lines[lo]:offset]) + 1}
+	from, col := p.lines[line], 1
+	if p.lastPos.Line == line+1 && p.last <= offset {
+		from, col = p.last, p.lastPos.Col
+	}
+	p.last, p.lastPos = offset, Pos{line + 1, col + utf8.RuneCount(p.data[from:offset])}
+	return p.lastPos
 }
 
 // parseJSONC reads JSON with comments and trailing commas. It returns no node
 // for a file that holds nothing but space and comments.
 func parseJSONC(data []byte) (*node, *syntaxError) {
+	data = append(bytes.Clone(data), '\n') // ends a comment on the last line
 	where := newPlaces(data)
 	content, deepAt := scanJSONC(data)
 	if deepAt >= 0 {
@@ -323,8 +330,8 @@ func jsonLiteral(v hujson.Literal, pos Pos) *node {
 // quoteKey writes one step of a path, in quotes where a dot or a space in it
 // would mislead.
 func quoteKey(key string) string {
-	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r == '.' || r <= ' ' || r == '"' || r == 0x7f }) {
-		return strconv.Quote(key)
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r == '.' || r == ' ' || r == '"' || !unicode.IsPrint(r) }) {
+		return strconv.Quote(cut(key))
 	}
-	return key
+	return cut(key)
 }

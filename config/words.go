@@ -211,23 +211,3 @@ func PrefixForms() []PrefixForm { return prefixForms.All() }
 func (f PrefixForm) String() string                { return prefixForms.Word(f) }
 func (f PrefixForm) MarshalText() ([]byte, error)  { return prefixForms.Marshal(f) }
 func (f *PrefixForm) UnmarshalText(b []byte) error { return prefixForms.Unmarshal(b, f) }
-
-// Do is what a rule does to the calls it matches, strongest first.
-type Do uint8
-
-const (
-	DoHide  Do = iota + 1 // as if the tool did not exist
-	DoDeny                // refuse
-	DoAsk                 // put it to a person
-	DoDefer               // park it for a person
-	DoAllow               // the owner's standing yes
-)
-
-var dos = enum.Of[Do]("do", "hide", "deny", "ask", "defer", "allow")
-
-// Dos returns every Do, strongest first.
-func Dos() []Do { return dos.All() }
-
-func (d Do) String() string                { return dos.Word(d) }
-func (d Do) MarshalText() ([]byte, error)  { return dos.Marshal(d) }
-func (d *Do) UnmarshalText(b []byte) error { return dos.Unmarshal(b, d) }

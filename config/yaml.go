@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -163,6 +164,9 @@ func yamlKey(k ast.MapKeyNode) (*node, *syntaxError) {
 func yamlScalar(v ast.Node, pos Pos) (*node, *syntaxError) {
 	switch v := v.(type) {
 	case *ast.StringNode:
+		if v.Token.Type == token.StringType && isNumber(v.Value) { // the library takes 1e3 for text
+			return &node{kind: numberNode, pos: pos, text: v.Value}, nil
+		}
 		return &node{kind: textNode, pos: pos, text: v.Value}, nil
 	case *ast.LiteralNode:
 		return &node{kind: textNode, pos: pos, text: v.Value.Value}, nil
@@ -172,7 +176,7 @@ func yamlScalar(v ast.Node, pos Pos) (*node, *syntaxError) {
 		return &node{kind: nullNode, pos: pos}, nil
 	case *ast.IntegerNode, *ast.FloatNode:
 		text := v.GetToken().Value
-		if !json.Valid([]byte(text)) {
+		if !isNumber(text) {
 			return nil, &syntaxError{pos, fmt.Sprintf("%s is a number only in YAML: write it in decimal, or in quotes where text is meant", text)}
 		}
 		return &node{kind: numberNode, pos: pos, text: text}, nil
@@ -182,4 +186,9 @@ func yamlScalar(v ast.Node, pos Pos) (*node, *syntaxError) {
 		return nil, &syntaxError{pos, "tags are not read: leave it out"}
 	}
 	return nil, &syntaxError{pos, "not a value that a configuration can hold"}
+}
+
+// isNumber reports whether a word is a number as JSON writes it.
+func isNumber(s string) bool {
+	return s != "" && strings.ContainsAny(s[:1], "-0123456789") && json.Valid([]byte(s))
 }

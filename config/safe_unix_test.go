@@ -1,0 +1,42 @@
+//go:build unix
+
+package config
+
+import (
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A fakeInfo is a file of the given owner and mode.
+type fakeInfo struct {
+	uid  uint32
+	mode fs.FileMode
+}
+
+func (f fakeInfo) Name() string       { return "f" }
+func (f fakeInfo) Size() int64        { return 0 }
+func (f fakeInfo) Mode() fs.FileMode  { return f.mode }
+func (f fakeInfo) ModTime() time.Time { return time.Time{} }
+func (f fakeInfo) IsDir() bool        { return f.mode.IsDir() }
+func (f fakeInfo) Sys() any           { return &syscall.Stat_t{Uid: f.uid} }
+
+func TestWhoOwnsAFile(t *testing.T) {
+	me := uint32(os.Geteuid())
+	if err := safe("/f", fakeInfo{me, 0o600}); err != nil {
+		t.Errorf("one's own: %v", err)
+	}
+	if err := safe("/f", fakeInfo{0, 0o644}); err != nil {
+		t.Errorf("the administrator's: %v", err)
+	}
+	err := safe("/it's", fakeInfo{me + 4711, 0o600})
+	if err == nil || !strings.Contains(err.Error(), "belongs to user") || !strings.Contains(err.Error(), `'/it'\''s'`) {
+		t.Errorf("somebody else's: got %v, want it refused with a command that can be pasted", err)
+	}
+	if err := safe("/d", fakeInfo{me, fs.ModeDir | 0o777}); err == nil || !strings.Contains(err.Error(), "mode 0777") {
+		t.Errorf("everybody's: got %v, want it refused", err)
+	}
+}
