@@ -2,8 +2,6 @@ package catalog
 
 import (
 	"fmt"
-	"path"
-	"strings"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 )
@@ -17,14 +15,13 @@ type Class struct {
 	Why        string               // one line for people
 }
 
-// Override is the owner's word on the tools that match Glob. A zero field
-// leaves its part to inference.
+// Override is the owner's word on a tool. A zero field leaves its part to
+// inference.
 type Override struct {
-	Glob       string // path.Match over the tool's own name
 	Permission engagement.Permission
 	Egress     engagement.Egress
-	Domains    engagement.DomainSet
-	HasDomains bool // Domains counts though it is empty
+	Domains    *engagement.DomainSet // an empty set says that it serves none
+	From       string                // where the owner said so, for Class.Why
 }
 
 // Trust says how far a server's own annotations are believed.
@@ -36,30 +33,23 @@ const (
 	Trusted   Trust = true
 )
 
-// Classify says what class a tool has: the owner's overrides first (a later
-// glob wins over an earlier one, field by field), then what its name and its
-// annotations give away. What cannot be told is destructive and row_level, in
-// no domain.
-func Classify(t Tool, trust Trust, overrides []Override) Class {
+// Classify says what class a tool has: the owner's word first, then what its
+// name and its annotations give away. What cannot be told is destructive and
+// row_level, in no domain.
+func Classify(t Tool, trust Trust, owner Override) Class {
 	p, why := infer(t, trust)
 	c := Class{Permission: p, Egress: engagement.RowLevel, Why: why}
-	if p != engagement.Read && p != engagement.Destructive {
+	if p == engagement.ReversibleWrite || p == engagement.SourceFileWrite {
 		c.Egress = engagement.Metadata // a write answers with an acknowledgement
 	}
-	for _, o := range overrides {
-		if ok, _ := path.Match(o.Glob, t.ID.Tool); !ok { // a bad glob was refused at load
-			continue
-		}
-		if o.Permission != 0 {
-			c.Permission = o.Permission
-			c.Why = fmt.Sprintf("%s by the configuration (%q)", o.Permission, o.Glob)
-		}
-		if o.Egress != 0 {
-			c.Egress = o.Egress
-		}
-		if o.HasDomains {
-			c.Domains = o.Domains
-		}
+	if owner.Permission != 0 {
+		c.Permission, c.Why = owner.Permission, fmt.Sprintf("%s by %s", owner.Permission, owner.From)
+	}
+	if owner.Egress != 0 {
+		c.Egress = owner.Egress
+	}
+	if owner.Domains != nil {
+		c.Domains = *owner.Domains
 	}
 	return c
 }
@@ -130,10 +120,4 @@ func verbClass(name string) (engagement.Permission, string) {
 var alwaysActs = map[string]bool{
 	"delete": true, "remove": true, "send": true, "destroy": true, "purge": true, "drop": true,
 	"create": true, "update": true, "write": true, "execute": true, "exec": true, "overwrite": true,
-}
-
-// ClassLine is the configuration line that would settle a tool's class, for a
-// person who reads a listing.
-func ClassLine(id ToolID, p engagement.Permission) string {
-	return fmt.Sprintf(`"tools": { %q: { "permission": %q } }`, id.Tool, strings.ToLower(p.String()))
 }

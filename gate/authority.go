@@ -104,24 +104,29 @@ func (s *Session) facts(c *call) policy.Call {
 
 // ruled holds the owner's rules against a call.
 func (s *Session) ruled(c *call) policy.Outcome {
-	rules := s.g.opts.Rules
+	return s.g.opts.Rules.Evaluate(s.request(c))
+}
+
+// request is what the owner's rules look at.
+func (s *Session) request(c *call) policy.Request {
 	q := policy.Request{
 		Tool: c.entry.ID, NameUnique: s.set().Unique(c.entry.ID.Tool),
 		Class: c.entry.Class.Permission, Egress: c.entry.Class.Egress,
 		Principal: s.who.Principal, Scope: s.who.Scope,
 		Args: c.args, ArgsUnknown: c.unseen,
 	}
-	if !c.unseen {
-		for _, path := range rules.Paths(q) {
-			if q.Resolved == nil {
-				q.Resolved = map[string]string{}
-			}
-			if resolved, err := s.g.opts.Resolve(path); err == nil {
-				q.Resolved[path] = resolved
-			}
+	if c.unseen {
+		return q
+	}
+	for _, path := range s.g.opts.Rules.Paths(q) {
+		if q.Resolved == nil {
+			q.Resolved = map[string]string{}
+		}
+		if resolved, err := s.g.opts.Resolve(path); err == nil {
+			q.Resolved[path] = resolved
 		}
 	}
-	return rules.Evaluate(q)
+	return q
 }
 
 // readiness says whether a call could be made if a person said yes, and in

@@ -70,11 +70,12 @@ type Recorder interface {
 
 // Server is what the gate holds of one configured server.
 type Server struct {
-	Alias     string
-	Policy    policy.Policy // the owner's, with this server's own egress
-	OnEgress  policy.OnEgress
-	Trust     catalog.Trust
-	Overrides []catalog.Override
+	Alias    string
+	Policy   policy.Policy // the owner's, with this server's own egress
+	OnEgress policy.OnEgress
+	Trust    catalog.Trust
+	// Owner returns the owner's word on a tool of this server; nil: none.
+	Owner func(tool string) catalog.Override
 }
 
 // Exposure is what a client sees of the tools.
@@ -193,7 +194,11 @@ func (g *Gate) Offer(server string, definitions []json.RawMessage) {
 			g.opts.Log.Warn("a tool is left out", "server", server, "index", i, "error", err)
 			continue
 		}
-		entries = append(entries, catalog.Entry{Tool: t, Class: catalog.Classify(t, s.Trust, s.Overrides)})
+		var owner catalog.Override
+		if s.Owner != nil {
+			owner = s.Owner(t.ID.Tool)
+		}
+		entries = append(entries, catalog.Entry{Tool: t, Class: catalog.Classify(t, s.Trust, owner)})
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

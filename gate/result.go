@@ -46,7 +46,7 @@ type member struct {
 // gate may write, and which keys were taken out. A result that has none is
 // returned as it is.
 func cleaned(result json.RawMessage) (json.RawMessage, []string) {
-	if !bytes.Contains(result, []byte(metaPrefix)) && !bytes.Contains(result, []byte(`\u00`)) {
+	if !bytes.Contains(result, []byte(`"_meta"`)) && !bytes.Contains(result, []byte(`\u00`)) {
 		return result, nil
 	}
 	meta, ok, err := strictjson.Get(result, "_meta")

@@ -70,6 +70,9 @@ func (p Profile) exposure() Exposure {
 // ID names the session in the audit log and in status.
 func (s *Session) ID() string { return s.id }
 
+// Principal is on whose behalf the session acts.
+func (s *Session) Principal() string { return s.who.Principal }
+
 // Close ends the session. Questions that are open in it lead nowhere any more.
 func (s *Session) Close() {
 	if !s.g.forget(s) {

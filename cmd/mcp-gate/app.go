@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/lmittmann/tint"
+	"github.com/mcp-gate/mcp-gate/config"
+	"golang.org/x/term"
+)
+
+// app is what every subcommand shares.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            config.Env
+	environ        []string
+
+	homeFlag string
+	json     bool
+	logLevel string
+}
+
+// home finds the home without touching it.
+func (a *app) home() (config.Home, error) {
+	h, err := config.FindHome(a.homeFlag, a.env)
+	if err != nil {
+		return h, usage(err)
+	}
+	return h, nil
+}
+
+// load reads the configuration of the home.
+func (a *app) load() (config.Home, config.Config, []config.Note, error) {
+	h, err := a.home()
+	if err != nil {
+		return h, config.Config{}, nil, err
+	}
+	cfg, notes, err := h.Load(a.env)
+	if err != nil {
+		return h, cfg, notes, usage(err)
+	}
+	return h, cfg, notes, nil
+}
+
+// logger writes to standard error only: text for a person at a terminal, JSON
+// lines otherwise.
+func (a *app) logger(cfg config.Log) *slog.Logger {
+	level := slog.LevelInfo
+	word := cfg.Level.String()
+	if a.logLevel != "" {
+		word = a.logLevel
+	}
+	if err := level.UnmarshalText([]byte(word)); err != nil {
+		level = slog.LevelInfo
+	}
+	text := cfg.Format == config.LogText || cfg.Format != config.LogJSON && isTerminal(a.stderr)
+	if text {
+		_, plain := a.env("NO_COLOR")
+		return slog.New(tint.NewHandler(a.stderr, &tint.Options{Level: level, NoColor: plain || !isTerminal(a.stderr)}))
+	}
+	return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// print writes a document as indented JSON without escaping for HTML.
+func (a *app) print(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.stdout.Write(b.Bytes())
+	return err
+}
+
+// report prints an error for a person, each fault of a list on its line, and
+// what to do next where that is known.
+func report(w io.Writer, err error) {
+	var list config.ErrorList
+	if errors.As(err, &list) {
+		for _, e := range list {
+			fmt.Fprintf(w, "mcp-gate: %v\n", e)
+		}
+	} else {
+		fmt.Fprintf(w, "mcp-gate: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nmcp-gate: "))
+	}
+	if try := hint(err); try != "" {
+		fmt.Fprintf(w, "mcp-gate: try: %s\n", try)
+	}
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) callCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "call TOOL [JSON]",
+		Short: "Call one tool through the gate, as a client would",
+		Long: `Call one tool (server/tool) with a JSON object of arguments; "-" reads them from
+standard input. The call is judged by the same policy and written into the same
+audit log as a client's. Where a person is needed you are asked, if this is a
+terminal. Only the tool's own server is started.`,
+		Example:           `  mcp-gate call files/read_file '{"path":"notes.md"}'`,
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, args []string) error {
+			raw := json.RawMessage(nil)
+			if len(args) == 2 {
+				text := []byte(args[1])
+				if args[1] == "-" {
+					var err error
+					if text, err = readAll(a.stdin); err != nil {
+						return err
+					}
+				}
+				if _, _, err := strictjson.Get(text, ""); err != nil {
+					return usage(fmt.Errorf("the arguments must be one JSON object: %w", err))
+				}
+				raw = text
+			}
+			return a.call(c.Context(), args[0], raw)
+		},
+	}
+}
+
+func (a *app) call(ctx context.Context, name string, args json.RawMessage) (err error) {
+	id, err := catalog.ParseToolID(name)
+	if err != nil {
+		return usage(err)
+	}
+	e, err := a.start(ctx, engineOptions{only: id.Server, exposure: gate.Meta})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if _, ok := e.cfg.Server(id.Server); !ok {
+		return usage(fmt.Errorf("there is no server %q in the configuration%s", id.Server, e.serverNames()))
+	}
+	if err := e.settled(ctx, id.Server); err != nil {
+		return err
+	}
+	s, err := e.gate.Open(ctx, gate.Identity{Principal: "local", Scope: policy.ScopeAdmin, Client: "mcp-gate call"})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	wrapped := append([]byte(`{"name":`), strictjson.AppendString(nil, name)...)
+	if args != nil {
+		wrapped = append(append(wrapped, `,"arguments":`...), args...)
+	}
+	req := gate.Request{Name: "call_tool", Args: append(wrapped, '}'), CanAsk: isTerminal(a.stdin)}
+	out := s.Call(ctx, req)
+	for out.Ask != nil {
+		out = s.Resume(ctx, out.Ask.Ticket, a.askHere(out.Ask), req)
+	}
+	return a.showOutcome(out)
+}
+
+// askHere puts a question to the person at the terminal. Enter alone never
+// allows.
+func (a *app) askHere(ask *gate.Ask) gate.Reply {
+	fmt.Fprintf(a.stderr, "\n%s\nAllow this call once? Type yes to allow: ", ask.Message)
+	start := time.Now()
+	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	r := gate.Reply{Action: gate.Accepted, Decision: "deny", After: time.Since(start)}
+	if err != nil {
+		r.Action = gate.NoAnswer
+	}
+	if strings.TrimSpace(line) == "yes" {
+		r.Decision = "allow_once"
+	}
+	return r
+}
+
+// showOutcome prints what came of a call and turns it into an exit code.
+func (a *app) showOutcome(out gate.Outcome) error {
+	if out.Error != nil {
+		if a.json {
+			fmt.Fprintf(a.stdout, "{\"error\":%s}\n", out.Error.Raw())
+			return &exitError{exitFailed, nil}
+		}
+		return out.Error
+	}
+	if a.json {
+		fmt.Fprintf(a.stdout, "%s\n", out.Result)
+	} else if err := a.showContent(out.Result); err != nil {
+		return err
+	}
+	var r struct {
+		IsError bool                       `json:"isError"`
+		Meta    map[string]json.RawMessage `json:"_meta"`
+	}
+	_ = json.Unmarshal(out.Result, &r) // a result of another shape is no error of ours
+	switch _, refused := r.Meta["mcp-gate/refusal"]; {
+	case refused:
+		return &exitError{exitRefused, nil}
+	case r.IsError:
+		return &exitError{exitFailed, nil}
+	}
+	return nil
+}
+
+// showContent prints the text of a result and names what is no text.
+func (a *app) showContent(result json.RawMessage) error {
+	var r struct {
+		Content    []json.RawMessage `json:"content"`
+		Structured json.RawMessage   `json:"structuredContent"`
+	}
+	if err := json.Unmarshal(result, &r); err != nil {
+		_, err := fmt.Fprintf(a.stdout, "%s\n", result)
+		return err
+	}
+	for _, raw := range r.Content {
+		var block struct{ Type, Text, Data, MimeType string }
+		_ = json.Unmarshal(raw, &block) // an unknown block is printed as it is
+		switch {
+		case block.Type == "text":
+			fmt.Fprintln(a.stdout, block.Text)
+		case block.Data != "":
+			fmt.Fprintf(a.stdout, "[%s, %s, %d bytes]\n", block.Type, block.MimeType, base64.StdEncoding.DecodedLen(len(block.Data)))
+		default:
+			fmt.Fprintf(a.stdout, "%s\n", raw)
+		}
+	}
+	if len(r.Content) == 0 && r.Structured != nil {
+		fmt.Fprintf(a.stdout, "%s\n", r.Structured)
+	}
+	return nil
+}
+
+// settled waits until a server has listed its tools, and says why not.
+func (e *engine) settled(ctx context.Context, alias string) error {
+	if err := e.pool.Settled(ctx); err != nil {
+		return err
+	}
+	for _, s := range e.pool.Status() {
+		if s.Alias == alias && !s.Listed {
+			return serverError(s)
+		}
+	}
+	return nil
+}
+
+func (e *engine) serverNames() string {
+	var names []string
+	for _, s := range e.cfg.Servers {
+		names = append(names, s.Alias)
+	}
+	if names == nil {
+		return ": it has none yet"
+	}
+	return ": it has " + strings.Join(names, ", ")
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/upstream"
+	"golang.org/x/sync/errgroup"
+)
+
+// How long a person and the servers are waited for.
+const (
+	askWait   = 50 * time.Second // clients' own limit is 60 s where they have one
+	firstList = 10 * time.Second
+)
+
+// engine is a running gate: servers, gate and audit log of one process.
+type engine struct {
+	home config.Home
+	cfg  config.Config
+	log  *slog.Logger
+	pool *upstream.Pool
+	gate *gate.Gate
+	aud  *audit.Log
+
+	cancel context.CancelFunc
+	group  *errgroup.Group
+}
+
+// engineOptions narrow what an engine starts.
+type engineOptions struct {
+	only     string // alias of the one server to start; "" is all
+	exposure gate.Exposure
+}
+
+// start brings a gate up. Nothing waits for the servers; Close ends it all.
+func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
+	if _, err := config.Depth(a.env); err != nil {
+		return nil, usage(err)
+	}
+	home, cfg, notes, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	if err := home.Ensure(); err != nil {
+		return nil, err
+	}
+	e := &engine{home: home, cfg: cfg, log: a.logger(cfg.Log)}
+	for _, n := range notes {
+		e.log.Info(n.String())
+	}
+	for _, r := range cfg.Refused {
+		for _, err := range r.Errors {
+			e.log.Error("a server is left out", "server", r.Alias, "error", err)
+		}
+	}
+	servers := e.usable(o.only)
+	if e.aud, err = audit.Open(audit.Options{Dir: home.Audit(), Now: time.Now, Process: processName(), Note: "mcp-gate " + version(), Sync: true}); err != nil {
+		return nil, fmt.Errorf("open the audit log: %w", err)
+	}
+	if err := e.build(a, servers, o); err != nil {
+		return nil, errors.Join(err, e.aud.Close())
+	}
+	e.run(ctx)
+	return e, nil
+}
+
+// processName tells this process from all others in the audit log.
+func processName() string {
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	return fmt.Sprintf("%d-%s", os.Getpid(), hex.EncodeToString(b[:]))
+}
+
+// usable leaves out what would start this gate again.
+func (e *engine) usable(only string) []config.Server {
+	self, _ := os.Executable()
+	var servers []config.Server
+	for _, s := range e.cfg.Servers {
+		switch {
+		case only != "" && s.Alias != only:
+		case s.StartsGate(self, e.home.Dir):
+			e.log.Warn("a server is left out: it would start this gate again", "server", s.Alias)
+		default:
+			servers = append(servers, s)
+		}
+	}
+	return servers
+}
+
+func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
+	var ups []upstream.Server
+	var gated []gate.Server
+	for _, s := range servers {
+		ups = append(ups, upstreamOf(s, a.environ))
+		gated = append(gated, gatedOf(s, e.cfg.Policy.Policy))
+		e.log.Debug("server", "alias", s.Alias, "preset", s.Preset, "preset_from", s.PresetFrom, "connection", s.Connection)
+	}
+	pool, err := upstream.NewPool(ups, upstream.Options{Log: e.log, ClientName: "mcp-gate", ClientVersion: version(), OnChange: e.offer})
+	if err != nil {
+		return err
+	}
+	e.pool = pool
+	e.gate, err = gate.New(e.gateOptions(gated, o, e.aud))
+	return err
+}
+
+func (e *engine) gateOptions(servers []gate.Server, o engineOptions, rec gate.Recorder) gate.Options {
+	return gate.Options{
+		Name: "mcp-gate", Version: version(),
+		Servers: servers, Profiles: e.profiles(o), Rules: e.cfg.Policy.Rules,
+		Fallback: e.cfg.GateFallback, Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
+		Caller: caller{e.pool}, Audit: rec, Resolve: resolve, Log: e.log, Now: time.Now, Rand: rand.Reader,
+		Wait: askWait, Expires: e.cfg.Approval.Expires, FirstList: firstList,
+	}
+}
+
+// offer passes a server's new listing on to the gate.
+func (e *engine) offer(alias string) {
+	if listing, ok := e.pool.Listing(alias); ok {
+		e.gate.Offer(alias, listing.Tools)
+	}
+}
+
+func (e *engine) run(ctx context.Context) {
+	ctx, e.cancel = context.WithCancel(ctx)
+	e.group, ctx = errgroup.WithContext(ctx)
+	e.group.Go(func() error { return ignoreEnd(e.pool.Run(ctx)) })
+	e.group.Go(func() error { return e.gate.Run(ctx) })
+}
+
+// Close ends the servers and closes the audit log.
+func (e *engine) Close() error {
+	e.cancel()
+	return errors.Join(e.group.Wait(), e.aud.Close())
+}
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func upstreamOf(s config.Server, environ []string) upstream.Server {
+	up := upstream.Server{Alias: s.Alias, CallTimeout: s.Timeout}
+	if s.Transport == config.TransportStdio {
+		up.Command = append([]string{s.Launch.Command}, s.Launch.Args...)
+		up.Dir = s.Launch.Cwd
+		up.Env = config.ChildEnv(s.Launch.Env, environ)
+		return up
+	}
+	up.URL, up.Header = s.Launch.URL, http.Header{}
+	for name, value := range s.Launch.Headers {
+		up.Header.Set(name, value)
+	}
+	return up
+}
+
+func gatedOf(s config.Server, owner policy.Policy) gate.Server {
+	owner.Egress = s.Egress
+	return gate.Server{
+		Alias: s.Alias, Policy: owner, OnEgress: s.OnEgress, Trust: catalog.Trust(s.Trusted),
+		Owner: func(tool string) catalog.Override {
+			set := s.Tool(tool)
+			return catalog.Override{Permission: set.Permission, Egress: set.Egress, Domains: set.Domains,
+				From: fmt.Sprintf("your configuration (%q under servers.%s.tools)", set.Glob, s.Key)}
+		},
+	}
+}
+
+// profiles are the configured ones and the default one, which is what the gate
+// itself says.
+func (e *engine) profiles(o engineOptions) map[string]gate.Profile {
+	exposure := func(x config.Exposure) gate.Exposure {
+		if o.exposure != "" {
+			return o.exposure
+		}
+		return gate.Exposure(x.String())
+	}
+	profiles := map[string]gate.Profile{"": {
+		Exposure: exposure(e.cfg.Exposure), Authority: e.cfg.Authority, Enforce: e.cfg.Slice == config.SliceEnforce,
+	}}
+	for _, p := range e.cfg.Profiles {
+		authority := e.cfg.Authority
+		if p.Authority != nil {
+			authority = *p.Authority
+		}
+		profiles[p.Name] = gate.Profile{
+			Exposure: exposure(p.Exposure), Reading: p.Reading, Authority: authority,
+			Servers: p.Servers, Enforce: p.Slice == config.SliceEnforce,
+		}
+	}
+	return profiles
+}
+
+func least(approval config.Approval) map[engagement.Permission]policy.Level {
+	levels := map[engagement.Permission]policy.Level{}
+	for _, class := range engagement.Permissions() {
+		levels[class] = approval.Least(class)
+	}
+	return levels
+}
+
+// resolve makes a path absolute and clean, with every link followed as far as
+// the path exists.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	rest := ""
+	for dir := abs; ; dir = filepath.Dir(dir) {
+		real, err := filepath.EvalSymlinks(dir)
+		if err == nil {
+			return filepath.ToSlash(filepath.Join(real, rest)), nil
+		}
+		if !errors.Is(err, os.ErrNotExist) || dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("resolve path: %w", err)
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}
+
+// caller lets the gate reach the servers.
+type caller struct{ pool *upstream.Pool }
+
+func (c caller) Call(ctx context.Context, server, method string, params json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
+	resp, err := c.pool.Call(ctx, server, upstream.Request{Method: method, Params: params, Progress: progress})
+	var e *upstream.Error
+	switch {
+	case errors.As(err, &e):
+		return nil, failure{e}
+	case err != nil:
+		return nil, err
+	case resp.Error != nil:
+		return nil, resp.Error
+	}
+	return resp.Result, nil
+}
+
+func (c caller) Up(server string) error {
+	for _, s := range c.pool.Status() {
+		if s.Alias != server {
+			continue
+		}
+		if s.State == upstream.Failed || s.State == upstream.Stopped {
+			return fmt.Errorf("%s: %s", s.State, s.LastError)
+		}
+		return nil
+	}
+	return fmt.Errorf("there is no server %q", server)
+}
+
+func (c caller) Settled(ctx context.Context) { _ = c.pool.Settled(ctx) } // the gate looks at ctx
+
+func (c caller) About(server string) gate.About {
+	listing, _ := c.pool.Listing(server)
+	return gate.About{Info: listing.ServerInfo, Instructions: listing.Instructions}
+}
+
+// failure tells the gate what became of a request.
+type failure struct{ up *upstream.Error }
+
+func (f failure) Error() string    { return f.up.Error() }
+func (f failure) Unwrap() error    { return f.up }
+func (f failure) MayHaveRun() bool { return f.up.MayHaveRun() }
+func (f failure) Kind() string     { return f.up.Kind.String() }

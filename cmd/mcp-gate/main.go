@@ -1,0 +1,142 @@
+// Command mcp-gate is one MCP server in front of all the others a person has.
+//
+// It joins the packages: it reads flags, the environment and the
+// configuration, builds what the packages are handed, and prints. It decides
+// nothing about a call.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, as documented in --help.
+const (
+	exitFailed  = 1
+	exitUsage   = 2
+	exitSignIn  = 4
+	exitRefused = 5
+	exitWaits   = 6
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the whole command: it reads nothing but what it is handed and the
+// environment, and returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.LookupEnv, environ: os.Environ()}
+	root := a.command()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	var e *exitError
+	if !errors.As(err, &e) {
+		e = &exitError{exitFailed, err}
+	}
+	if e.err != nil {
+		report(stderr, e.err)
+	}
+	return e.code
+}
+
+// exitError ends the command with a code. A nil err was already reported.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return fmt.Sprint(e.err) }
+func (e *exitError) Unwrap() error { return e.err }
+
+// usage marks an error as one of usage or configuration.
+func usage(err error) error { return &exitError{exitUsage, err} }
+
+// version is the module's version, or the revision it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return "devel-" + s.Value[:12]
+		}
+	}
+	return "devel"
+}
+
+const about = `mcp-gate stands between an AI client and all the tool servers you have.
+
+The client gets a small toolbox whose bytes never move. Every call takes one
+road: it is looked up, judged by your policy, and then run, put to you, or
+refused with a sentence that helps. Everything is written down.
+
+  mcp-gate try                  see it work, with nothing to configure
+  mcp-gate serve                be the MCP server (what a client starts)
+  mcp-gate tools ls             what is behind the gate, and what it may do
+
+Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 drift found,
+4 sign-in needed, 5 refused by policy, 6 waiting for a person.`
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "mcp-gate",
+		Short:         "One MCP server in front of all the others",
+		Long:          about,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage(fmt.Errorf("%w: see %s --help", err, c.CommandPath()))
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.homeFlag, "home", "", "folder with configuration and state (default $MCP_GATE_HOME, else mcp-gate in your configuration folder)")
+	flags.BoolVar(&a.json, "json", false, "print one JSON document")
+	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default from the configuration)")
+	root.AddCommand(
+		a.serveCommand(), a.tryCommand(), a.callCommand(), a.toolsCommand(), a.statusCommand(),
+		a.engagementCommand(), a.readCommand(), a.hookCommand(), a.policyCommand(),
+		a.auditCommand(), a.tokenCommand(), a.sampleCommand(), a.schemaCommand(), a.versionCommand(),
+	)
+	markUsage(root)
+	return root
+}
+
+// markUsage makes wrong arguments of every command count as usage.
+func markUsage(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usage(fmt.Errorf("%w: see %s --help", err, c.CommandPath()))
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		markUsage(sub)
+	}
+}

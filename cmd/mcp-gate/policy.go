@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) policyCommand() *cobra.Command {
+	c := &cobra.Command{Use: "policy", Short: "What the policy says, and what another one would"}
+	var args, principal, scope, profile string
+	explain := &cobra.Command{
+		Use: "explain TOOL", Short: "Say what a call would meet, why, and the smallest change that would alter it",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, names []string) error {
+			who := gate.Identity{Principal: principal, Profile: profile}
+			if err := who.Scope.UnmarshalText([]byte(scope)); err != nil {
+				return usage(err)
+			}
+			return a.policyExplain(c.Context(), names[0], args, who)
+		},
+	}
+	explain.Flags().StringVar(&args, "args", "{}", "the call's arguments, a JSON object")
+	explain.Flags().StringVar(&principal, "principal", "local", "who calls")
+	explain.Flags().StringVar(&scope, "scope", "admin", "scope of the caller's token")
+	explain.Flags().StringVar(&profile, "profile", "", "profile of the session")
+	var offline bool
+	check := &cobra.Command{
+		Use: "check", Short: "Check the rules: examples, unreachable and conflicting ones",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.policyCheck(c.Context(), offline) },
+	}
+	check.Flags().BoolVar(&offline, "offline", false, "compare the rules with each other only, start no server")
+	var file string
+	var last int
+	replay := &cobra.Command{
+		Use: "replay", Short: "Say what the last audited calls would get under another policy",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.policyReplay(c.Context(), file, last) },
+	}
+	replay.Flags().StringVar(&file, "config", "", "the other configuration (default the present one)")
+	replay.Flags().IntVarP(&last, "last", "n", 1000, "how many calls")
+	c.AddCommand(explain, check, replay)
+	return c
+}
+
+func (a *app) policyExplain(ctx context.Context, name, args string, who gate.Identity) (err error) {
+	if _, _, err := strictjson.Get([]byte(args), ""); err != nil {
+		return usage(fmt.Errorf("--args must be one JSON object: %w", err))
+	}
+	only := ""
+	if id, err := catalog.ParseToolID(name); err == nil {
+		only = id.Server
+	}
+	e, err := a.start(ctx, engineOptions{only: only, exposure: gate.Meta})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if err := e.pool.Settled(ctx); err != nil {
+		return err
+	}
+	s, err := e.gate.Open(ctx, who)
+	if err != nil {
+		return usage(err)
+	}
+	defer s.Close()
+	why, err := s.Explain(name, json.RawMessage(args), true)
+	if err != nil {
+		return usage(err)
+	}
+	if a.json {
+		return a.print(why)
+	}
+	_, err = fmt.Fprintln(a.stdout, why)
+	return err
+}
+
+// findingDoc is a finding in JSON output.
+type findingDoc struct {
+	Kind  policy.FindingKind `json:"kind"`
+	Rule  string             `json:"rule"`
+	Other string             `json:"other,omitempty"`
+	Text  string             `json:"text"`
+}
+
+func (a *app) policyCheck(ctx context.Context, offline bool) (err error) {
+	_, cfg, _, err := a.load()
+	if err != nil {
+		return err
+	}
+	var targets []policy.Target
+	if !offline {
+		e, err := a.start(ctx, engineOptions{})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, e.Close()) }()
+		if err := e.pool.Settled(ctx); err != nil {
+			return err
+		}
+		for _, t := range e.gate.Tools().Entries() {
+			targets = append(targets, policy.Target{Tool: t.ID, Class: t.Class.Permission, Egress: t.Class.Egress, Schema: t.InputSchema})
+		}
+	}
+	docs := []findingDoc{}
+	for _, f := range policy.Check(cfg.Policy.Rules, targets) {
+		doc := findingDoc{Kind: f.Kind, Rule: f.Rule.String(), Text: f.Text}
+		if f.Other.Set() {
+			doc.Other = f.Other.String()
+		}
+		docs = append(docs, doc)
+	}
+	if a.json {
+		err = a.print(map[string]any{"rules": cfg.Policy.Rules.Len(), "findings": docs})
+	} else {
+		for _, d := range docs {
+			fmt.Fprintf(a.stdout, "%s: %s: %s\n", d.Rule, d.Kind, d.Text)
+		}
+		_, err = fmt.Fprintf(a.stdout, "%d rules, %d findings\n", cfg.Policy.Rules.Len(), len(docs))
+	}
+	if err == nil && len(docs) > 0 {
+		return &exitError{3, nil}
+	}
+	return err
+}
+
+func (a *app) policyReplay(ctx context.Context, file string, last int) (err error) {
+	h, cfg, _, err := a.load()
+	if err != nil {
+		return err
+	}
+	if file != "" {
+		if cfg, _, err = config.Load(file, a.env); err != nil {
+			return usage(err)
+		}
+	}
+	calls, err := auditedCalls(h, last)
+	if err != nil {
+		return err
+	}
+	facts, err := replayFacts(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	report := policy.Replay(calls, cfg.Policy.Rules, facts)
+	if a.json {
+		return a.print(report)
+	}
+	for _, s := range report.Shifts {
+		fmt.Fprintf(a.stdout, "%6d  %s -> %s\n", s.Count, s.Then, s.Now)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%d calls in %d days; questions a day: %.1f then, %.1f under this policy, and up to %d in all depend on arguments that were not kept\n",
+		len(report.Rows), report.Days, report.WasADay, report.PerDay, report.MayAsk)
+	return err
+}
+
+// auditedCalls reads the last judged calls from the audit log.
+func auditedCalls(h config.Home, last int) ([]policy.Audited, error) {
+	judged := func(e audit.Event) bool {
+		return e.Kind == audit.Intent || e.Kind == audit.Refusal || e.Kind == audit.Ask
+	}
+	records, err := audit.Tail(os.DirFS(h.Audit()), last, judged)
+	if err != nil {
+		return nil, err
+	}
+	asked := map[string]bool{} // a call that was asked about and then ran is one call
+	var calls []policy.Audited
+	for _, r := range records {
+		id, err := catalog.ParseToolID(r.Event.Tool)
+		if err != nil || asked[r.Event.Call] {
+			continue
+		}
+		asked[r.Event.Call] = r.Event.Kind == audit.Ask
+		c := policy.Audited{At: r.Event.Time, Tool: id, NameUnique: true, Principal: r.Event.Principal, Scope: policy.ScopeAdmin}
+		if r.Event.Class != "" && c.Class.UnmarshalText([]byte(r.Event.Class)) != nil ||
+			r.Event.Egress != "" && c.Egress.UnmarshalText([]byte(r.Event.Egress)) != nil ||
+			c.Verdict.UnmarshalText([]byte(r.Event.Verdict)) != nil {
+			continue // written by a build with other words
+		}
+		calls = append(calls, c)
+	}
+	return calls, nil
+}
+
+// replayFacts judges calls as a session of the default profile would, without
+// any server.
+func replayFacts(ctx context.Context, cfg config.Config) (func(policy.Audited) policy.Call, error) {
+	e := &engine{cfg: cfg}
+	var servers []gate.Server
+	for _, s := range cfg.Servers {
+		servers = append(servers, gatedOf(s, cfg.Policy.Policy))
+	}
+	g, err := gate.New(e.gateOptions(servers, engineOptions{exposure: gate.Meta}, discard{}))
+	if err != nil {
+		return nil, err
+	}
+	sessions := map[policy.Scope]*gate.Session{}
+	for _, scope := range policy.Scopes() {
+		if sessions[scope], err = g.Open(ctx, gate.Identity{Principal: "local", Scope: scope}); err != nil {
+			return nil, err
+		}
+	}
+	return func(c policy.Audited) policy.Call {
+		class := catalog.Class{Permission: c.Class, Egress: c.Egress}
+		if s, ok := cfg.Server(c.Tool.Server); ok { // what the other configuration says of the tool
+			set := s.Tool(c.Tool.Tool)
+			class.Permission = orElse(set.Permission, class.Permission)
+			class.Egress = orElse(set.Egress, class.Egress)
+		}
+		return sessions[c.Scope].Facts(c.Tool, class)
+	}, nil
+}
+
+func orElse[T engagement.Permission | engagement.Egress](v, otherwise T) T {
+	if v == 0 {
+		return otherwise
+	}
+	return v
+}
+
+// discard records nothing: a replay is no event.
+type discard struct{}
+
+func (discard) Record(audit.Event) error { return nil }

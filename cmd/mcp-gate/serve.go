@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/transport"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+)
+
+type serveFlags struct {
+	http, client, profile, exposure string
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Be the MCP server: over stdio, or over HTTP with --http",
+		Long: `Serve MCP. Over stdio, which is how clients start it, the session is the person's
+own: principal "local" (or local/NAME with --client NAME), scope admin.
+
+With --http ADDR it listens for streamable HTTP on ADDR, on the loopback
+interface unless ADDR says otherwise. Every request needs a bearer token. The
+first one is made and printed once; mcp-gate token makes more. The path /mcp
+is the default profile, /mcp/p/NAME another one.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), f) },
+	}
+	c.Flags().StringVar(&f.http, "http", "", "listen on this address, such as 127.0.0.1:8377, instead of stdio")
+	c.Flags().StringVar(&f.client, "client", "", "name of the client, for principal, audit and questions")
+	c.Flags().StringVar(&f.profile, "profile", "", "profile of the configuration to serve")
+	c.Flags().StringVar(&f.exposure, "exposure", "", "meta, direct or transparent, instead of what the configuration says")
+	return c
+}
+
+func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
+	exposure := gate.Exposure(f.exposure)
+	switch exposure {
+	case "", gate.Meta, gate.Direct, gate.Transparent:
+	default:
+		return usage(fmt.Errorf("unknown exposure %q: want one of meta, direct, transparent", f.exposure))
+	}
+	e, err := a.start(ctx, engineOptions{exposure: exposure})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if f.profile != "" {
+		if _, ok := e.cfg.Profile(f.profile); !ok {
+			return usage(fmt.Errorf("there is no profile %q in the configuration", f.profile))
+		}
+	}
+	var key [32]byte
+	_, _ = rand.Read(key[:]) // never fails, see crypto/rand
+	server := transport.New(opener{e.gate}, key, transport.Options{Log: e.log})
+	control, err := e.control(a)
+	if err != nil {
+		e.log.Warn("status and hooks will not reach this gate", "error", err)
+	} else {
+		defer control.Close()
+	}
+	if f.http != "" {
+		return e.serveHTTP(ctx, a, server, f.http)
+	}
+	who := gate.Identity{Principal: "local", Scope: policy.ScopeAdmin, Profile: f.profile, Client: f.client}
+	if f.client != "" {
+		who.Principal += "/" + f.client
+	}
+	return ignoreEnd(server.ServeStdio(ctx, who, stdinOf(a), a.stdout))
+}
+
+// stdinOf is the standard input without os.Stdin's own Close, which would wait
+// for a terminal's next line.
+func stdinOf(a *app) interface{ Read([]byte) (int, error) } { return a.stdin }
+
+// opener opens the gate's sessions for the transport.
+type opener struct{ g *gate.Gate }
+
+func (o opener) Open(ctx context.Context, who gate.Identity) (transport.Session, error) {
+	return o.g.Open(ctx, who)
+}
+
+func (e *engine) serveHTTP(ctx context.Context, a *app, server *transport.Server, addr string) error {
+	if strings.HasPrefix(addr, ":") {
+		addr = "127.0.0.1" + addr // never all interfaces by leaving something out
+	}
+	tokens, err := transport.OpenTokenFile(e.tokenPath(), time.Now, rand.Reader)
+	if err != nil {
+		return err
+	}
+	list, err := tokens.List()
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		plain, _, err := tokens.Add("local", policy.ScopeAdmin, nil)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stderr, "mcp-gate: bearer token, shown this once (mcp-gate token add makes others):\n%s\n", plain)
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return usage(fmt.Errorf("listen on %s: %w", addr, err))
+	}
+	fmt.Fprintf(a.stderr, "mcp-gate: listening on http://%s/mcp\n", listener.Addr())
+	handler := server.HTTP(tokens, transport.HTTPOptions{Addr: listener.Addr()})
+	h := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
+	var group errgroup.Group
+	group.Go(func() error { return h.Serve(listener) })
+	group.Go(func() error {
+		<-ctx.Done()
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*time.Second)
+		defer cancel()
+		return h.Shutdown(stop)
+	})
+	if err := group.Wait(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (e *engine) tokenPath() string { return filepath.Join(e.home.Keys(), "tokens.json") }
+
+// pid is the process's own, for the record of running gates.
+func pid() int { return os.Getpid() }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the gates that run, their sessions and servers",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.status() },
+	}
+}
+
+// configuredDoc is a server as the configuration has it.
+type configuredDoc struct {
+	Alias      string   `json:"alias"`
+	Preset     string   `json:"preset,omitempty"`
+	PresetFrom string   `json:"preset_from,omitempty"`
+	Connection string   `json:"connection,omitempty"`
+	Disabled   bool     `json:"disabled,omitempty"`
+	Errors     []string `json:"errors,omitempty"`
+}
+
+func (a *app) status() error {
+	h, cfg, _, err := a.load()
+	if err != nil {
+		return err
+	}
+	live, err := gates(h)
+	if err != nil {
+		return err
+	}
+	docs := []*statusDoc{}
+	for _, r := range live {
+		reply, err := r.ask(controlQuestion{Op: "status"})
+		if err != nil {
+			return err
+		}
+		docs = append(docs, reply.Status)
+	}
+	if a.json {
+		return a.print(map[string]any{"home": h.Dir, "gates": docs, "configured": configured(cfg)})
+	}
+	fmt.Fprintf(a.stdout, "home  %s\n", h.Dir)
+	if len(docs) == 0 {
+		fmt.Fprintln(a.stdout, "no gate runs now; a client starts one with: mcp-gate serve")
+	}
+	for _, d := range docs {
+		if err := a.showGate(d); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(a.stdout, "configured:")
+	w := tabwriter.NewWriter(a.stdout, 2, 0, 2, ' ', 0)
+	for _, c := range configured(cfg) {
+		switch {
+		case len(c.Errors) > 0:
+			fmt.Fprintf(w, "  %s\tleft out\t%s\n", c.Alias, c.Errors[0])
+		case c.Disabled:
+			fmt.Fprintf(w, "  %s\tdisabled\n", c.Alias)
+		default:
+			fmt.Fprintf(w, "  %s\t%s\tby %s\n", c.Alias, c.Preset, c.PresetFrom)
+		}
+	}
+	return w.Flush()
+}
+
+func (a *app) showGate(d *statusDoc) error {
+	fmt.Fprintf(a.stdout, "gate %d, version %s, since %s, project %s\n", d.PID, d.Version, d.Started.Format(time.DateTime), d.Project)
+	for _, s := range d.Sessions {
+		p := s.Engagement.Posture
+		fmt.Fprintf(a.stdout, "  session %s  %s  in the loop: %v, runs unasked up to %v\n", s.ID, s.Principal, p.HIL, s.Engagement.Limits.ApprovalCeiling)
+	}
+	w := tabwriter.NewWriter(a.stdout, 2, 0, 2, ' ', 0)
+	for _, s := range d.Servers {
+		fmt.Fprintf(w, "  %s\t%s\t%d tools\t%s\t%s connection\t%s\n", s.Alias, s.State, s.Tools, s.Preset, s.Connection, s.LastError)
+	}
+	return w.Flush()
+}
+
+func configured(cfg config.Config) []configuredDoc {
+	docs := []configuredDoc{}
+	for _, s := range cfg.Servers {
+		docs = append(docs, configuredDoc{Alias: s.Alias, Preset: s.Preset.String(), PresetFrom: s.PresetFrom, Connection: s.Connection.String()})
+	}
+	for _, r := range cfg.Refused {
+		doc := configuredDoc{Alias: r.Alias}
+		for _, e := range r.Errors {
+			doc.Errors = append(doc.Errors, e.Error())
+		}
+		docs = append(docs, doc)
+	}
+	for _, d := range cfg.Disabled {
+		docs = append(docs, configuredDoc{Alias: d.Alias, Disabled: true})
+	}
+	return docs
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/transport"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) tokenCommand() *cobra.Command {
+	c := &cobra.Command{Use: "token", Short: "Bearer tokens for serve --http"}
+	var scope string
+	var profiles []string
+	add := &cobra.Command{
+		Use: "add PRINCIPAL", Short: "Make a token and print it, this once",
+		Long: `Make a token for PRINCIPAL, the name that stands in the audit log. Its scope says
+what it may do at most: read, write (state that can be put back), bridge (the
+same, for another application) or admin. With --profiles it opens only the paths
+/mcp/p/NAME of these profiles.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var s policy.Scope
+			if err := s.UnmarshalText([]byte(scope)); err != nil {
+				return usage(err)
+			}
+			return a.tokenAdd(args[0], s, profiles)
+		},
+	}
+	add.Flags().StringVar(&scope, "scope", "read", "read, write, bridge or admin")
+	add.Flags().StringSliceVar(&profiles, "profiles", nil, "profiles that the token may use (default all)")
+	c.AddCommand(add,
+		&cobra.Command{
+			Use: "ls", Short: "List the tokens, without their secrets", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { return a.tokenList() },
+		},
+		&cobra.Command{
+			Use: "rm ID", Short: "Remove a token", Args: cobra.ExactArgs(1),
+			RunE: func(_ *cobra.Command, args []string) error {
+				t, err := a.tokens()
+				if err != nil {
+					return err
+				}
+				return t.Remove(args[0])
+			},
+		})
+	return c
+}
+
+func (a *app) tokens() (*transport.TokenFile, error) {
+	h, err := a.home()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Ensure(); err != nil {
+		return nil, err
+	}
+	return transport.OpenTokenFile(filepath.Join(h.Keys(), "tokens.json"), time.Now, rand.Reader)
+}
+
+func (a *app) tokenAdd(principal string, scope policy.Scope, profiles []string) error {
+	t, err := a.tokens()
+	if err != nil {
+		return err
+	}
+	plain, id, err := t.Add(principal, scope, profiles)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(map[string]string{"id": id, "token": plain})
+	}
+	_, err = fmt.Fprintln(a.stdout, plain)
+	return err
+}
+
+func (a *app) tokenList() error {
+	t, err := a.tokens()
+	if err != nil {
+		return err
+	}
+	list, err := t.List()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(map[string]any{"tokens": list})
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, tok := range list {
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\n", tok.ID, tok.Principal, tok.Scope, strings.Join(tok.Profiles, ","), tok.Created.Format(time.DateOnly))
+	}
+	return w.Flush()
+}

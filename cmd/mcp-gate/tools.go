@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/upstream"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) toolsCommand() *cobra.Command {
+	c := &cobra.Command{Use: "tools", Short: "What is behind the gate"}
+	c.AddCommand(
+		&cobra.Command{
+			Use: "ls", Short: "List every tool of every server, with its class",
+			Args: cobra.NoArgs,
+			RunE: func(c *cobra.Command, _ []string) error { return a.toolsList(c.Context()) },
+		},
+		&cobra.Command{
+			Use: "show TOOL", Short: "Show one tool: class and why, digest, exact definition",
+			Args: cobra.ExactArgs(1),
+			RunE: func(c *cobra.Command, args []string) error { return a.toolShow(c.Context(), args[0]) },
+		},
+	)
+	return c
+}
+
+// toolDoc is a tool in JSON output.
+type toolDoc struct {
+	ID         string                `json:"id"`
+	Server     string                `json:"server"`
+	Name       string                `json:"name"`
+	DirectName string                `json:"direct_name"`
+	Title      string                `json:"title,omitempty"`
+	Class      engagement.Permission `json:"class"`
+	Egress     engagement.Egress     `json:"egress"`
+	Domains    engagement.DomainSet  `json:"domains"`
+	Why        string                `json:"why"`
+	SHA256     string                `json:"sha256"`
+	Definition json.RawMessage       `json:"definition"`
+}
+
+func docOf(e catalog.Entry, direct string) toolDoc {
+	return toolDoc{ID: e.ID.String(), Server: e.ID.Server, Name: e.ID.Tool, DirectName: direct, Title: e.Title,
+		Class: e.Class.Permission, Egress: e.Class.Egress, Domains: e.Class.Domains, Why: e.Class.Why, SHA256: e.Digest, Definition: e.Raw}
+}
+
+// serverDoc is a server in JSON output.
+type serverDoc struct {
+	upstream.Status
+	Preset     string `json:"preset"`
+	PresetFrom string `json:"preset_from"`
+	Connection string `json:"connection"`
+}
+
+func (e *engine) serverDocs() []serverDoc {
+	docs := []serverDoc{}
+	for _, s := range e.pool.Status() {
+		cfg, _ := e.cfg.Server(s.Alias)
+		docs = append(docs, serverDoc{s, cfg.Preset.String(), cfg.PresetFrom, cfg.Connection.String()})
+	}
+	return docs
+}
+
+func (a *app) toolsList(ctx context.Context) (err error) {
+	e, err := a.start(ctx, engineOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if err := e.pool.Settled(ctx); err != nil {
+		return err
+	}
+	set := e.gate.Tools()
+	if a.json {
+		tools := []toolDoc{}
+		for i, entry := range set.Entries() {
+			tools = append(tools, docOf(entry, set.DirectName(i)))
+		}
+		return a.print(map[string]any{"tools": tools, "servers": e.serverDocs()})
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, entry := range set.Entries() {
+		fmt.Fprintf(w, "%v\t%v\t%v\t%v\t%s\n", entry.ID, entry.Class.Permission, entry.Class.Egress, entry.Class.Domains, entry.Purpose(80))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	a.tellFailures(a.stderr, e.pool.Status())
+	if len(e.cfg.Servers) == 0 {
+		fmt.Fprintf(a.stderr, "mcp-gate: no servers are configured: write {\"servers\": {...}} into %s\n", e.home.Config())
+	}
+	return nil
+}
+
+// tellFailures prints one line for each server that does not work.
+func (a *app) tellFailures(w io.Writer, all []upstream.Status) {
+	for _, s := range all {
+		if !s.Listed || s.LastError != "" {
+			fmt.Fprintf(w, "mcp-gate: %v\n", serverError(s))
+		}
+		for _, p := range s.Problems {
+			fmt.Fprintf(w, "mcp-gate: %s: %s\n", s.Alias, p)
+		}
+	}
+}
+
+// serverError is what is wrong with a server, and what to do, in one line.
+func serverError(s upstream.Status) error {
+	text := s.LastError
+	if text == "" {
+		text = fmt.Sprintf("server %s: %s, and has not listed its tools yet", s.Alias, s.State)
+	}
+	if s.Hint != "" {
+		text += ": " + s.Hint
+	}
+	return errors.New(strings.ReplaceAll(text, "\n", " "))
+}
+
+func (a *app) toolShow(ctx context.Context, name string) (err error) {
+	only := ""
+	if id, err := catalog.ParseToolID(name); err == nil {
+		only = id.Server
+	}
+	e, err := a.start(ctx, engineOptions{only: only})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if only != "" {
+		if err := e.settled(ctx, only); err != nil {
+			return err
+		}
+	} else if err := e.pool.Settled(ctx); err != nil {
+		return err
+	}
+	set := e.gate.Tools()
+	entry, ok, err := set.Find(name)
+	if err != nil {
+		return usage(err)
+	}
+	if !ok {
+		return usage(fmt.Errorf("there is no tool %q%s", name, nearest(set, name)))
+	}
+	direct := catalog.DirectName(entry.ID)
+	if a.json {
+		return a.print(docOf(entry, direct))
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "tool\t%v\nclass\t%v: %s\negress\t%v\ndomains\t%v\ndirect name\t%s\nsha256\t%s\n",
+		entry.ID, entry.Class.Permission, entry.Class.Why, entry.Class.Egress, entry.Class.Domains, direct, entry.Digest)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s\n", entry.Raw)
+	return err
+}
+
+func nearest(set *catalog.Set, name string) string {
+	var names []string
+	for _, id := range set.Nearest(name, 3) {
+		names = append(names, id.String())
+	}
+	if names == nil {
+		return ": mcp-gate tools ls lists them all"
+	}
+	return ": did you mean " + strings.Join(names, ", ") + "?"
+}

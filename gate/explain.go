@@ -1,0 +1,32 @@
+package gate
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// Explain says what a call of a tool would meet in this session, and why. A
+// nil args is a call without arguments. Nothing runs and nothing is recorded.
+func (s *Session) Explain(name string, args json.RawMessage, canAsk bool) (policy.Explanation, error) {
+	entry, known, err := s.set().Find(name)
+	if err != nil {
+		return policy.Explanation{}, fmt.Errorf("explain %s: %w", name, err)
+	}
+	c := &call{name: name, args: args, canAsk: canAsk, entry: entry, known: known && s.shows(entry.ID.Server)}
+	if !c.known {
+		c.entry = catalog.Entry{}
+		c.entry.ID, _ = catalog.ParseToolID(name) // a bare name leaves it empty
+	}
+	facts, _ := s.decide(c)
+	return policy.Explain(s.g.opts.Rules, s.request(c), facts), nil
+}
+
+// Facts returns what a call of a tool of the given class would be judged by
+// in this session, the rules' outcome left to whoever judges it. It serves
+// replays of calls whose tool may be gone.
+func (s *Session) Facts(id catalog.ToolID, class catalog.Class) policy.Call {
+	return s.facts(&call{name: id.String(), known: true, unseen: true, canAsk: true, entry: catalog.Entry{Tool: catalog.Tool{ID: id}, Class: class}})
+}

@@ -1,0 +1,733 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// scripted is a Caller that answers as a test says and keeps what it was sent.
+type scripted struct {
+	mu     sync.Mutex
+	sent   []string // server and params of each call, in order
+	answer func(server string, params json.RawMessage) (json.RawMessage, error)
+	down   error
+	about  About
+	ready  chan struct{} // nil: settled at once
+}
+
+func (c *scripted) Call(_ context.Context, server, _ string, params json.RawMessage, _ func(json.RawMessage)) (json.RawMessage, error) {
+	c.mu.Lock()
+	c.sent = append(c.sent, server+" "+string(params))
+	c.mu.Unlock()
+	if c.answer == nil {
+		return json.RawMessage(`{"content":[]}`), nil
+	}
+	return c.answer(server, params)
+}
+func (c *scripted) Up(string) error { return c.down }
+func (c *scripted) About(string) About {
+	return c.about
+}
+func (c *scripted) Settled(ctx context.Context) {
+	if c.ready != nil {
+		select {
+		case <-c.ready:
+		case <-ctx.Done():
+		}
+	}
+}
+func (c *scripted) calls() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.sent)
+}
+
+// ledger is a Recorder that keeps events, and fails where a test says.
+type ledger struct {
+	mu     sync.Mutex
+	events []audit.Event
+	fail   func(audit.Event) bool
+}
+
+func (l *ledger) Record(e audit.Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fail != nil && l.fail(e) {
+		return errors.New("disk full")
+	}
+	l.events = append(l.events, e)
+	return nil
+}
+
+func (l *ledger) kinds() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var kinds []string
+	for _, e := range l.events {
+		if e.Kind != audit.Session {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	return strings.Join(kinds, " ")
+}
+
+// rig is a gate with two servers, and what it is made of.
+type rig struct {
+	caller *scripted
+	log    *ledger
+	now    time.Time
+	gate   *Gate
+}
+
+var definitions = map[string][]string{
+	"hub": {
+		`{"name":"get_issue","description":"Get one issue. With comments.","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}}, "x-vendor" : 1e400}`,
+		`{"name":"create_issue","description":"Create an issue","inputSchema":{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}}`,
+		`{"name":"delete_issue","description":"Delete an issue for ever","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}`,
+	},
+	"mail": {
+		`{"name":"get_mail","description":"Get a mail"}`,
+		`{"name":"send_mail","description":"Send a mail"}`,
+		`{"name":"get_issue","description":"Get the mail of an issue"}`,
+	},
+}
+
+func newRig(t *testing.T, edit func(*Options)) *rig {
+	t.Helper()
+	r := &rig{caller: &scripted{}, log: &ledger{}, now: time.Unix(1_800_000_000, 0)}
+	owner := policy.Default()
+	owner.Egress = policy.PresetWorkbench.Egress()
+	o := Options{
+		Name: "gate", Version: "1",
+		Servers:  []Server{{Alias: "hub", Policy: owner}, {Alias: "mail", Policy: owner}},
+		Profiles: map[string]Profile{"": {Authority: engagement.DefaultAuthority()}},
+		Least:    map[engagement.Permission]policy.Level{engagement.Destructive: policy.L0},
+		Bars:     engagement.DefaultBars(),
+		Caller:   r.caller, Audit: r.log, Resolve: func(p string) (string, error) { return p, nil },
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }, Rand: newRand(),
+		Wait: time.Second, Expires: time.Hour, FirstList: time.Second,
+	}
+	if edit != nil {
+		edit(&o)
+	}
+	g, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, list := range definitions {
+		g.Offer(server, raws(list))
+	}
+	r.gate = g
+	return r
+}
+
+func raws(list []string) []json.RawMessage {
+	var out []json.RawMessage
+	for _, d := range list {
+		out = append(out, json.RawMessage(d))
+	}
+	return out
+}
+
+// newRand is a source of ids that is the same in each run.
+func newRand() io.Reader { return rand.NewChaCha8([32]byte{1}) }
+
+func (r *rig) open(t *testing.T, who Identity) *Session {
+	t.Helper()
+	if who.Principal == "" {
+		who.Principal, who.Scope = "local", policy.ScopeAdmin
+	}
+	s, err := r.gate.Open(context.Background(), who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// through calls a tool by call_tool with a client that can ask.
+func through(s *Session, name, args string) Outcome {
+	return s.Call(context.Background(), Request{Name: "call_tool", Args: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)), CanAsk: true})
+}
+
+// result is the part of a CallToolResult that tests look at.
+type result struct {
+	Content           []struct{ Text string }
+	IsError           bool
+	StructuredContent json.RawMessage
+	Meta              map[string]json.RawMessage `json:"_meta"`
+}
+
+func decode(t *testing.T, out Outcome) result {
+	t.Helper()
+	var r result
+	if out.Result == nil {
+		t.Fatalf("no result: %+v", out)
+	}
+	if err := json.Unmarshal(out.Result, &r); err != nil {
+		t.Fatalf("result %s: %v", out.Result, err)
+	}
+	return r
+}
+
+func (r result) text() string {
+	var b strings.Builder
+	for _, c := range r.Content {
+		b.WriteString(c.Text + "\n")
+	}
+	return b.String()
+}
+
+// refusedAs checks that an outcome is a refusal of the given code and no
+// upstream call was made.
+func (r *rig) refusedAs(t *testing.T, out Outcome, code string) {
+	t.Helper()
+	got := decode(t, out)
+	if !got.IsError || !strings.HasPrefix(got.text(), "refused ["+code+"]: ") {
+		t.Errorf("got %s, want a refusal %q", out.Result, code)
+	}
+	if _, ok := got.Meta["mcp-gate/refusal"]; !ok {
+		t.Errorf("no mcp-gate/refusal in %s", out.Result)
+	}
+	if sent := r.caller.calls(); len(sent) > 0 {
+		t.Errorf("an upstream was called: %v", sent)
+	}
+}
+
+func TestBytesPassUnchanged(t *testing.T) {
+	const args = `{ "n":12345678901234567890,"x":1.0, "html":"<&>" }`
+	const answer = `{"content":[{"type":"video","data":12345678901234567890}],"vendor":{"b":1,"a":2}}`
+	r := newRig(t, nil)
+	r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(answer), nil }
+	out := through(r.open(t, Identity{}), "hub/get_issue", args)
+	if string(out.Result) != answer {
+		t.Errorf("result %s, want %s", out.Result, answer)
+	}
+	want := `hub {"name":"get_issue","arguments":` + args + `}`
+	if got := r.caller.calls(); len(got) != 1 || got[0] != want {
+		t.Errorf("sent %v, want %v", got, want)
+	}
+	if got := r.log.kinds(); got != "intent outcome" {
+		t.Errorf("audit has %q", got)
+	}
+}
+
+func TestAbsentArgumentsStayAbsentAndMetaGoesAlong(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Profiles[""] = Profile{Exposure: Direct, Authority: engagement.DefaultAuthority()}
+	})
+	s := r.open(t, Identity{})
+	s.Call(context.Background(), Request{Name: "hub_get_issue", Meta: json.RawMessage(`{"traceparent":"t"}`)})
+	if got, want := r.caller.calls()[0], `hub {"name":"get_issue","_meta":{"traceparent":"t"}}`; got != want {
+		t.Errorf("sent %s, want %s", got, want)
+	}
+}
+
+func TestWhatEachCallMeets(t *testing.T) {
+	never := func(s policy.Scope) Identity { return Identity{Principal: "p", Scope: s} }
+	tests := []struct {
+		name, tool, args string
+		who              Identity
+		edit             func(*Options)
+		code             string // "" runs, "ask" asks
+	}{
+		{"a read runs", "hub/get_issue", `{}`, Identity{}, nil, ""},
+		{"a reversible write runs", "hub/create_issue", `{"title":"t"}`, Identity{}, nil, ""},
+		{"a destructive call asks", "hub/delete_issue", `{"n":1}`, Identity{}, nil, "ask"},
+		{"by default no client can prove enough for it", "hub/delete_issue", `{"n":1}`, Identity{}, func(o *Options) { o.Least = nil }, "no-person"},
+		{"a bare name that is unique is enough", "create_issue", `{"title":"t"}`, Identity{}, nil, ""},
+		{"a bare name of several servers is not", "get_issue", `{}`, Identity{}, nil, "arguments"},
+		{"an unknown tool", "hub/get_isue", `{}`, Identity{}, nil, "unknown"},
+		{"a read token cannot write", "hub/create_issue", `{"title":"t"}`, never(policy.ScopeRead), nil, "scope"},
+		{"a write token cannot destroy", "hub/delete_issue", `{"n":1}`, never(policy.ScopeWrite), nil, "scope"},
+		{"the owner allows reading only", "hub/create_issue", `{"title":"t"}`, Identity{}, func(o *Options) { o.Servers[0].Policy.AllowWrites = false }, "read-only"},
+		{"a class that may not leave", "hub/get_issue", `{}`, Identity{}, func(o *Options) { o.Servers[0].Policy.Egress = policy.DefaultEgress() }, "egress"},
+		{"arguments that do not fit are no question", "hub/delete_issue", `{"n":"one"}`, Identity{}, nil, "arguments"},
+		{"manual autonomy asks about a write", "hub/create_issue", `{"title":"t"}`, Identity{}, func(o *Options) {
+			o.Profiles[""] = Profile{Authority: engagement.Authority{Autonomy: engagement.AutonomyManual, Attendance: engagement.AttendanceInteractive}}
+		}, "ask"},
+		{"nobody attends", "hub/delete_issue", `{"n":1}`, Identity{}, func(o *Options) {
+			o.Profiles[""] = Profile{Authority: engagement.Authority{Autonomy: engagement.AutonomyDelegated, Attendance: engagement.AttendanceUnattended}}
+		}, "unattended"},
+		{"a rule denies", "hub/get_issue", `{"n":7}`, Identity{}, rules(policy.Record{Do: "deny", Tools: policy.Words{"hub/*"}, Args: map[string]policy.ArgRecord{"/n": {Eq: json.RawMessage("7")}}}), "rule"},
+		{"a rule hides", "hub/get_issue", `{}`, Identity{}, rules(policy.Record{Do: "hide", Tools: policy.Words{"hub/get_issue"}}), "unknown"},
+		{"a rule allows outright", "hub/delete_issue", `{"n":1}`, Identity{}, rules(policy.Record{Do: "allow", Tools: policy.Words{"hub/delete_issue"}}), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, tt.edit)
+			out := through(r.open(t, tt.who), tt.tool, tt.args)
+			switch tt.code {
+			case "":
+				if out.Error != nil || out.Ask != nil || decode(t, out).IsError || len(r.caller.calls()) != 1 {
+					t.Errorf("got %+v, want it to run", out)
+				}
+			case "ask":
+				if out.Ask == nil || len(r.caller.calls()) != 0 {
+					t.Errorf("got %+v, want a question", out)
+				}
+			default:
+				r.refusedAs(t, out, tt.code)
+			}
+		})
+	}
+}
+
+func rules(records ...policy.Record) func(*Options) {
+	return func(o *Options) {
+		compiled, err := policy.Compile(records)
+		if err != nil {
+			panic(err)
+		}
+		o.Rules = compiled
+	}
+}
+
+func TestWhatAReplyIsWorth(t *testing.T) {
+	tests := []struct {
+		name  string
+		reply Reply
+		code  string // "" runs
+		again bool   // a later question is still put to this client
+	}{
+		{"a person allows", Reply{Accepted, "allow_once", time.Second}, "", true},
+		{"a person denies", Reply{Accepted, "deny", time.Second}, "declined", true},
+		{"a person declines", Reply{Declined, "", time.Second}, "declined", true},
+		{"later", Reply{Cancelled, "", time.Second}, "no-answer", true},
+		{"no answer", Reply{NoAnswer, "", time.Minute}, "no-answer", true},
+		{"an empty accept is nobody's", Reply{Accepted, "", time.Second}, "no-answer", false},
+		{"an unknown choice is nobody's", Reply{Accepted, "allow", time.Second}, "no-answer", false},
+		{"a yes in 5 ms is nobody's", Reply{Accepted, "allow_once", 5 * time.Millisecond}, "no-answer", false},
+		{"a decline in 5 ms is nobody's", Reply{Declined, "", 5 * time.Millisecond}, "no-answer", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			s := r.open(t, Identity{})
+			ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
+			if ask == nil || !strings.Contains(ask.Message, "hub/delete_issue") {
+				t.Fatalf("asked %+v", ask)
+			}
+			out := s.Resume(context.Background(), ask.Ticket, tt.reply, Request{})
+			if tt.code == "" {
+				if got := r.caller.calls(); len(got) != 1 || got[0] != `hub {"name":"delete_issue","arguments":{"n":1}}` {
+					t.Errorf("sent %v", got)
+				}
+			} else {
+				r.refusedAs(t, out, tt.code)
+			}
+			if again := through(s, "hub/delete_issue", `{"n":2}`); (again.Ask != nil) != tt.again {
+				t.Errorf("afterwards a question gives %+v", again)
+			}
+		})
+	}
+}
+
+func TestATicketRunsOneCallOfItsPrincipal(t *testing.T) {
+	r := newRig(t, nil)
+	s, other := r.open(t, Identity{}), r.open(t, Identity{Principal: "other", Scope: policy.ScopeAdmin})
+	yes := Reply{Accepted, "allow_once", time.Second}
+	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
+	r.refusedAs(t, other.Resume(context.Background(), ask.Ticket, yes, Request{}), "stale")
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() { s.Resume(context.Background(), ask.Ticket, yes, Request{}) })
+	}
+	wg.Wait()
+	if got := r.caller.calls(); len(got) != 1 {
+		t.Errorf("64 answers ran %d calls", len(got))
+	}
+	late := through(s, "hub/delete_issue", `{"n":2}`).Ask
+	r.now = r.now.Add(2 * time.Hour)
+	if got := decode(t, s.Resume(context.Background(), late.Ticket, yes, Request{})).text(); !strings.HasPrefix(got, "refused [expired]") {
+		t.Errorf("after its end a ticket gives %s", got)
+	}
+	closed := through(s, "hub/delete_issue", `{"n":3}`).Ask
+	s.Close()
+	if got := decode(t, s.Resume(context.Background(), closed.Ticket, yes, Request{})).text(); !strings.HasPrefix(got, "refused [stale]") {
+		t.Errorf("after its session a ticket gives %s", got)
+	}
+}
+
+func TestAYesDoesNotOutliveWhatItWasGivenFor(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.open(t, Identity{})
+	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
+	r.caller.down = errors.New("gone")
+	r.refusedAs(t, s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow_once", time.Second}, Request{}), "server-down")
+}
+
+func TestACardWithoutRoomOffersNoYes(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.open(t, Identity{})
+	members := []string{`"n":1`}
+	for i := range 2000 {
+		members = append(members, fmt.Sprintf(`"key_%04d":"value"`, i))
+	}
+	ask := through(s, "hub/delete_issue", "{"+strings.Join(members, ",")+"}").Ask
+	if ask == nil || strings.Contains(string(ask.Schema), "allow") {
+		t.Fatalf("a card that shows not everything offers %+v", ask)
+	}
+	r.refusedAs(t, s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow_once", time.Second}, Request{}), "no-answer")
+}
+
+func TestNothingRunsUnrecorded(t *testing.T) {
+	for _, kind := range []string{audit.Intent, audit.Ask} {
+		r := newRig(t, nil)
+		s := r.open(t, Identity{})
+		r.log.fail = func(e audit.Event) bool { return e.Kind == kind }
+		tool := map[string]string{audit.Intent: "hub/get_issue", audit.Ask: "hub/delete_issue"}[kind]
+		r.refusedAs(t, through(s, tool, `{"n":1}`), "audit")
+	}
+	r := newRig(t, nil)
+	s := r.open(t, Identity{})
+	r.log.fail = func(e audit.Event) bool { return e.Kind == audit.Outcome }
+	if out := through(s, "hub/get_issue", `{}`); out.Error == nil || !strings.Contains(out.Error.Message, "ran, but") {
+		t.Errorf("an outcome that was not recorded gives %+v", out)
+	}
+}
+
+type broken struct{ ran bool }
+
+func (b broken) Error() string    { return "exit status 7" }
+func (b broken) MayHaveRun() bool { return b.ran }
+func (b broken) Kind() string     { return "lost" }
+
+func TestWhatGoesWrongUpstreamIsNoRefusal(t *testing.T) {
+	theirs := jsonrpc.ParseError(json.RawMessage(`{"code":-32042,"message":"m","data":{"n":9007199254740993}}`))
+	tests := []struct {
+		name    string
+		err     error
+		code    int64
+		holds   string
+		outcome string
+	}{
+		{"the server's own error passes as it came", theirs, -32042, "9007199254740993", audit.ToolError},
+		{"lost on the way", broken{true}, CodeUpstream, `"executed":"unknown"`, audit.Unknown},
+		{"never sent", broken{false}, CodeUpstream, `"executed":false`, audit.Error},
+		{"anything else may have run", errors.New("odd"), CodeUpstream, `"executed":"unknown"`, audit.Unknown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) { return nil, tt.err }
+			out := through(r.open(t, Identity{}), "hub/get_issue", `{}`)
+			if out.Error == nil || out.Error.Code != tt.code || !strings.Contains(string(out.Error.Raw()), tt.holds) {
+				t.Fatalf("got %+v", out)
+			}
+			last := r.log.events[len(r.log.events)-1]
+			if last.Kind != audit.Outcome || last.Outcome != tt.outcome {
+				t.Errorf("audit ends with %+v", last)
+			}
+		})
+	}
+}
+
+func TestOnlyTheGateSpeaksForTheGate(t *testing.T) {
+	r := newRig(t, nil)
+	for _, key := range []string{"mcp-gate/refusal", "MCP-Gate/ticket", `mcp\u002dgate/x`} {
+		r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) {
+			return json.RawMessage(`{"_meta":{"a":1,"` + key + `":{}},"content":[]}`), nil
+		}
+		if out := through(r.open(t, Identity{}), "hub/get_issue", `{}`); string(out.Result) != `{"_meta":{"a":1},"content":[]}` {
+			t.Errorf("%s: got %s", key, out.Result)
+		}
+	}
+}
+
+func TestAHiddenToolDoesNotExist(t *testing.T) {
+	r := newRig(t, rules(policy.Record{Do: "hide", Tools: policy.Words{"mail/*"}}))
+	s := r.open(t, Identity{})
+	outs := map[string]Outcome{
+		"find":      s.Call(context.Background(), Request{Name: "find_tools", Args: json.RawMessage(`{"query":"mail get send"}`)}),
+		"load":      s.Call(context.Background(), Request{Name: "load_tool", Args: json.RawMessage(`{"names":["mail/send_mail","get_issue","mail/get_mial"]}`)}),
+		"call":      through(s, "mail/send_mail", `{}`),
+		"ambiguous": through(s, "get_issue", `{}`),
+		"near":      through(s, "mail/get_mial", `{}`),
+	}
+	for name, out := range outs {
+		text := strings.NewReplacer(`"mail/send_mail"`, "", `"mail/get_mial"`, "", "no tool mail/send_mail.", "", "no tool mail/get_mial.", "").Replace(decode(t, out).text())
+		if strings.Contains(text, "mail/") {
+			t.Errorf("%s tells of a hidden tool: %s", name, text)
+		}
+	}
+	if unknown := decode(t, through(s, "mail/nothing", `{}`)); len(unknown.text()) == 0 ||
+		strings.ReplaceAll(decode(t, outs["call"]).text(), "send_mail", "nothing") != unknown.text() {
+		t.Errorf("a hidden tool is refused otherwise than one that is not there:\n%s%s", decode(t, outs["call"]).text(), unknown.text())
+	}
+}
+
+func TestCallToolReadOnlyReads(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.open(t, Identity{})
+	read := func(tool string) Outcome {
+		return s.Call(context.Background(), Request{Name: "call_tool_read", Args: json.RawMessage(`{"name":"` + tool + `","arguments":{"title":"t"}}`), CanAsk: true})
+	}
+	r.refusedAs(t, read("hub/create_issue"), "arguments")
+	r.refusedAs(t, read("hub/delete_issue"), "arguments")
+	if out := read("hub/get_issue"); out.Result == nil || len(r.caller.calls()) != 1 {
+		t.Errorf("a reading tool gives %+v", out)
+	}
+}
+
+func TestMetaToolsSayTheRightShape(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.open(t, Identity{})
+	for _, req := range []Request{
+		{Name: "call_tool"}, {Name: "call_tool", Args: json.RawMessage(`{"tool":"x"}`)}, {Name: "call_tool", Args: json.RawMessage(`{"name":1}`)},
+		{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/get_issue","arguments":[]}`)},
+		{Name: "call_tool_read", Args: json.RawMessage(`{"name":"hub/get_issue","arguments":"{}"}`)},
+		{Name: "find_tools"}, {Name: "find_tools", Args: json.RawMessage(`{"query":" "}`)}, {Name: "find_tools", Args: json.RawMessage(`{"query":"x","cursor":"-1"}`)},
+		{Name: "load_tool", Args: json.RawMessage(`{"names":[]}`)}, {Name: "load_tool", Args: json.RawMessage(`{"names":"hub/get_issue"}`)},
+		{Name: "engage", Args: json.RawMessage(`{"act":"fly"}`)}, {Name: "engage", Args: json.RawMessage(`{"permission":"destructive"}`)},
+	} {
+		r.refusedAs(t, s.Call(context.Background(), req), "arguments")
+	}
+	if out := s.Call(context.Background(), Request{Name: "no_such"}); out.Error == nil || out.Error.Code != jsonrpc.CodeInvalidParams {
+		t.Errorf("an unknown top-level tool gives %+v", out)
+	}
+	if out := s.Call(context.Background(), Request{Name: "hub_get_issue"}); out.Error == nil {
+		t.Error("meta exposure calls by a direct name")
+	}
+}
+
+func TestLoadToolGivesTheVeryBytes(t *testing.T) {
+	r := newRig(t, nil)
+	out := r.open(t, Identity{}).Call(context.Background(), Request{Name: "load_tool", Args: json.RawMessage(`{"names":["hub/get_issue","nobody/nothing","hub/delete_issue"]}`), CanAsk: true})
+	got := decode(t, out)
+	if got.IsError || len(got.Content) != 3 {
+		t.Fatalf("got %s", out.Result)
+	}
+	if want := "hub/get_issue | read | gives row_level | a call runs at once | use call_tool_read\n" + definitions["hub"][0]; got.Content[0].Text != want {
+		t.Errorf("got  %s\nwant %s", got.Content[0].Text, want)
+	}
+	if !strings.HasPrefix(got.Content[1].Text, "refused [unknown]: ") || !strings.Contains(got.Content[2].Text, "waits for a person's yes") {
+		t.Errorf("got %s", out.Result)
+	}
+}
+
+func TestFindToolsStaysSmallAndPagesOverAll(t *testing.T) {
+	r := newRig(t, nil)
+	var many []string
+	for i := range 300 {
+		many = append(many, fmt.Sprintf(`{"name":"get_thing_%03d","description":"Get a thing %s"}`, i, strings.Repeat("of great length ", 20)))
+	}
+	r.gate.Offer("hub", raws(many))
+	s := r.open(t, Identity{})
+	seen := map[string]bool{}
+	cursor := ""
+	for pages := 0; ; pages++ {
+		out := s.Call(context.Background(), Request{Name: "find_tools", Args: json.RawMessage(fmt.Sprintf(`{"query":"thing","limit":50,"cursor":%q}`, cursor))})
+		if len(out.Result) > 5<<10 {
+			t.Fatalf("an answer of %d bytes", len(out.Result))
+		}
+		var page struct {
+			Tools []struct{ ID string }
+			Scope string
+			Next  string `json:"next_cursor"`
+			Total int
+		}
+		if err := json.Unmarshal(decode(t, out).StructuredContent, &page); err != nil || page.Total != 300 || page.Scope != "can_analyze" {
+			t.Fatalf("got %s: %v", out.Result, err)
+		}
+		for _, tool := range page.Tools {
+			if seen[tool.ID] {
+				t.Fatalf("%s is there twice", tool.ID)
+			}
+			seen[tool.ID] = true
+		}
+		if cursor = page.Next; cursor == "" || pages > 300 {
+			break
+		}
+	}
+	if len(seen) != 300 {
+		t.Errorf("%d of 300 tools were found", len(seen))
+	}
+}
+
+func TestScopeStates(t *testing.T) {
+	r := newRig(t, rules(policy.Record{Do: "deny", Tools: policy.Words{"mail/send_mail"}}))
+	s := r.open(t, Identity{})
+	for query, want := range map[string]string{
+		"create issue": "can_execute", "mail/get_mail": "can_analyze", "send": "can_recommend", "zebra": "outside_domain",
+	} {
+		out := s.Call(context.Background(), Request{Name: "find_tools", Args: json.RawMessage(fmt.Sprintf(`{"query":%q,"limit":1}`, query))})
+		if got := decode(t, out).text(); !strings.Contains(got, want+": ") {
+			t.Errorf("%q gives %s, want %s", query, got, want)
+		}
+	}
+}
+
+func TestListsDependOnDefinitionsAlone(t *testing.T) {
+	var lists []string
+	for i := range 20 {
+		r := newRig(t, func(o *Options) {
+			o.Profiles[""] = Profile{Exposure: Direct, Authority: engagement.DefaultAuthority()}
+		})
+		order := []string{"hub", "mail"}
+		if i%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, server := range order {
+			list := slices.Clone(definitions[server])
+			rand.New(rand.NewPCG(uint64(i), 0)).Shuffle(len(list), func(a, b int) { list[a], list[b] = list[b], list[a] })
+			r.gate.Offer(server, raws(list))
+		}
+		s := r.open(t, Identity{})
+		list, err := s.ListTools(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.gate.Offer("hub", nil) // what comes later does not move a list that was given
+		again, _ := s.ListTools(context.Background())
+		lists = append(lists, string(list), string(again))
+	}
+	for _, l := range lists {
+		if l != lists[0] {
+			t.Fatalf("two lists:\n%s\n%s", lists[0], l)
+		}
+	}
+	for _, want := range []string{`"name":"hub_get_issue"`, `"x-vendor" : 1e400`, `"name":"find_tools"`} {
+		if !strings.Contains(lists[0], want) {
+			t.Errorf("%s is not in the list", want)
+		}
+	}
+}
+
+func TestMetaListIsConstantAndSmall(t *testing.T) {
+	a, _ := newRig(t, nil).open(t, Identity{}).ListTools(context.Background())
+	empty := newRig(t, nil)
+	empty.gate.Offer("hub", nil)
+	empty.gate.Offer("mail", nil)
+	b, _ := empty.open(t, Identity{}).ListTools(context.Background())
+	if string(a) != string(b) {
+		t.Error("the meta list moves with the tools")
+	}
+	if len(a) > 6000 {
+		t.Errorf("the meta list has %d bytes", len(a))
+	}
+	var tools []struct {
+		Name, Description string
+		InputSchema       struct{ Type string }
+		Annotations       map[string]bool
+		Meta              map[string]bool `json:"_meta"`
+	}
+	if err := json.Unmarshal(a, &tools); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools {
+		if len(tool.Annotations) != 4 || tool.InputSchema.Type != "object" || len(tool.Description) > 2048 || !tool.Meta["anthropic/alwaysLoad"] {
+			t.Errorf("%s: %+v", tool.Name, tool)
+		}
+	}
+}
+
+func TestTransparentShowsOneServerAsItIs(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Profiles[""] = Profile{Exposure: Transparent, Servers: []string{"hub"}, Authority: engagement.DefaultAuthority()}
+	})
+	r.caller.about = About{Info: json.RawMessage(`{"name":"their own","x":1}`), Instructions: "read me"}
+	s := r.open(t, Identity{})
+	list, _ := s.ListTools(context.Background())
+	slices.Sort(definitions["hub"])
+	if want := "[" + strings.Join([]string{definitions["hub"][0], definitions["hub"][1], definitions["hub"][2]}, ",") + "]"; string(list) != want {
+		t.Errorf("list %s\nwant %s", list, want)
+	}
+	if s.Instructions() != "read me" || string(s.ServerInfo()) != `{"name":"their own","x":1}` {
+		t.Errorf("instructions %q, info %s", s.Instructions(), s.ServerInfo())
+	}
+	s.Call(context.Background(), Request{Name: "get_issue"})
+	if got := r.caller.calls(); len(got) != 1 || got[0] != `hub {"name":"get_issue"}` {
+		t.Errorf("sent %v", got)
+	}
+	if out := s.Call(context.Background(), Request{Name: "find_tools"}); out.Error == nil {
+		t.Error("a meta tool answers in transparent exposure")
+	}
+	if _, err := New(Options{Servers: []Server{{Alias: "a"}, {Alias: "b"}}, Profiles: map[string]Profile{"": {Exposure: Transparent}}}); err == nil {
+		t.Error("transparent takes two servers")
+	}
+}
+
+func TestAnEarlyListIsFollowedByOneNotice(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.FirstList = time.Nanosecond
+		o.Profiles[""] = Profile{Exposure: Direct, Authority: engagement.DefaultAuthority()}
+	})
+	r.caller.ready = make(chan struct{})
+	s := r.open(t, Identity{})
+	r.gate.Offer("mail", nil)
+	early, _ := s.ListTools(context.Background())
+	done := make(chan error)
+	go func() { done <- r.gate.Run(context.Background()) }()
+	r.gate.Offer("mail", raws(definitions["mail"]))
+	close(r.caller.ready)
+	<-s.Changed()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	whole, _ := s.ListTools(context.Background())
+	if string(early) == string(whole) || !strings.Contains(string(whole), "mail_send_mail") {
+		t.Errorf("after the notice the list is %s", whole)
+	}
+}
+
+func TestSpendIsNeverExceededByCallsSideBySide(t *testing.T) {
+	seven := int64(7)
+	r := newRig(t, func(o *Options) { o.Spend.Calls = &seven })
+	s := r.open(t, Identity{})
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() { through(s, "hub/get_issue", `{}`) })
+	}
+	wg.Wait()
+	if got := len(r.caller.calls()); got != 7 {
+		t.Errorf("%d calls ran, want 7", got)
+	}
+	if got := decode(t, through(s, "hub/get_issue", `{}`)).text(); !strings.HasPrefix(got, "refused [spend]") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestTheAgentCanOnlyAddCaution(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.open(t, Identity{})
+	before := s.Engagement().Limits
+	out := s.Call(context.Background(), Request{Name: "engage", Args: json.RawMessage(`{"act":"operate","stakes":"irreversible","domains":["messaging"]}`)})
+	if got := decode(t, out); got.IsError || !strings.Contains(got.text(), "irreversible") {
+		t.Fatalf("got %s", out.Result)
+	}
+	after := s.Engagement().Limits
+	before.RequiredDomains, after.RequiredDomains = engagement.Required{}, engagement.Required{}
+	if !after.IsAtMost(before) {
+		t.Errorf("engage widened %+v to %+v", before, after)
+	}
+	if out := through(s, "hub/create_issue", `{"title":"t"}`); out.Ask == nil {
+		t.Errorf("with irreversible stakes a write gives %+v", out)
+	}
+	if s.Prompt(engagement.NeutralReading()) {
+		t.Error("a prompt without confidence is in force")
+	}
+}
+
+func TestAToolThatIsNoneCostsTheOthersNothing(t *testing.T) {
+	r := newRig(t, nil)
+	r.gate.Offer("hub", raws([]string{`null`, `{"description":"no name"}`, `{"name":"a","name":"b"}`, `{"name":"get_good"}`, `[]`}))
+	if _, ok := r.gate.Tools().ByID(catalog.ToolID{Server: "hub", Tool: "get_good"}); !ok || len(r.gate.Tools().Entries()) != 4 {
+		t.Errorf("known are %v", r.gate.Tools().Entries())
+	}
+}
