@@ -44,7 +44,7 @@ type parser struct {
 	passive bool // ... as a participle
 	negated bool
 	soft    bool // the place was opened by a comma or a connector
-	ask     engagement.Act
+	polite  bool // the question began with "could" or the like
 
 	converse, goAhead, plain int // tokens that are pleasantries, assent, neither
 }
@@ -64,6 +64,7 @@ func (p *parser) parse() {
 // open begins a sentence.
 func (p *parser) open() {
 	p.mood, p.expect, p.purpose, p.gerund, p.passive, p.negated, p.soft = moodOpen, true, false, false, false, false, false
+	p.polite = false
 }
 
 // step takes the token at i and returns how many tokens it used up.
@@ -160,7 +161,7 @@ func (p *parser) small(i int) int {
 	longer := t.verbLen > t.roleLen || t.verbLen == t.roleLen && t.class != nil && p.inPlace(i)
 	switch {
 	case r.has(roleAsking) && (p.expect || t.roleLen > 1) && t.verbLen <= t.roleLen:
-		p.mood, p.expect, p.ask = moodHow, true, engagement.ActAnswer
+		p.mood, p.expect = moodHow, true
 		p.question(i, engagement.ActAnswer)
 		return t.roleLen
 	case r.has(roleOpener) && !longer:
@@ -216,7 +217,18 @@ func (p *parser) asks(i int) int {
 	}
 	p.question(i, act)
 	p.mood, p.expect = moodQuestion, false
+	p.polite = t.roles.has(roleYesNo) && p.canDo(t)
 	return t.roleLen
+}
+
+// canDo reports whether an auxiliary may ask for something in the passive: "could
+// the header be moved".
+func (p *parser) canDo(t *token) bool {
+	switch string(p.text(t)) {
+	case "can", "could", "would", "will", "should":
+		return true
+	}
+	return false
 }
 
 // inverted reports whether an auxiliary at i opens a question: a subject follows.
@@ -241,6 +253,9 @@ func (p *parser) yesNo(i int) engagement.Act {
 func (p *parser) question(i int, act engagement.Act) {
 	u := use{act: act, at: i, end: i + max(1, p.tokens[i].roleLen), strength: likely}
 	u.meaning = meaning{act: act, stakes: engagement.StakesInert}
+	if act == engagement.ActVerify { // a look at the state of things may settle it
+		u.meaning.also = engagement.ActsOf(engagement.ActAnswer)
+	}
 	p.uses = append(p.uses, u)
 }
 
@@ -272,6 +287,9 @@ func (p *parser) grammar(i int) int {
 			p.negated = false
 		}
 		p.expect, p.soft = true, true
+		return t.roleLen
+	case r.has(roleBe) && p.polite:
+		p.passive, p.mood = true, moodAsked
 		return t.roleLen
 	case r.has(roleTo):
 		p.expect, p.purpose = true, true
@@ -326,6 +344,9 @@ func (p *parser) verb(i int) int {
 	switch {
 	case p.expect && t.form&formBase != 0 && !p.nounHere(i):
 		strength = p.strengthHere(i)
+		if t.class.name == "constraint" { // how to do it, unless nothing else is asked
+			strength = weak
+		}
 	case p.gerund && t.form&formIng != 0, p.passive && t.form&formPast != 0:
 		strength = likely
 	case p.mood == moodTold && t.form&(formBase|formIng) != 0 && !p.afterNounMark(i) && effectful(t.class.plain.act):

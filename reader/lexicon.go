@@ -111,6 +111,9 @@ const (
 	roleFileish
 	roleRecurring
 	roleAdverbial
+	roleSaved
+	roleDeontic
+	roleRemedy
 	roleCommon
 )
 
@@ -120,7 +123,7 @@ var roles = enum.Of[role]("role",
 	"be", "wantbe", "pronoun", "subject", "converse", "goahead", "durable", "session",
 	"immediate", "unattended", "supervised", "cited", "verified", "audited", "vague",
 	"ambiguous", "production", "costly", "irreversible", "readonly", "standing",
-	"image", "audio", "video", "fileish", "recurring", "adverbial", "common")
+	"image", "audio", "video", "fileish", "recurring", "adverbial", "saved", "deontic", "remedy", "common")
 
 type roleSet uint64
 

@@ -16,6 +16,8 @@ var (
 	nameTicket  = &entry{kinds: kindsOf(kindTicket), domains: engagement.DomainsOf(engagement.DomainLiveData, engagement.DomainOrchestration)}
 	nameIssue   = &entry{kinds: kindsOf(kindIssue, kindRepo), domains: engagement.DomainsOf(engagement.DomainVCS)}
 	nameCommit  = &entry{kinds: kindsOf(kindRepo), domains: engagement.DomainsOf(engagement.DomainVCS)}
+	nameEvent   = &entry{kinds: kindsOf(kindEvent), domains: engagement.DomainsOf(engagement.DomainOrchestration, engagement.DomainLiveData)}
+	nameSum     = &entry{domains: engagement.DomainsOf(engagement.DomainCodeExec)}
 	nameCode    = &entry{kinds: kindsOf(kindCode), domains: engagement.DomainsOf(engagement.DomainCodeExec)}
 )
 
@@ -43,10 +45,15 @@ func (p *page) name(body, tail string) (e *entry, words bool) {
 			return nameCommit, true
 		}
 		return nameMail, false
+	case isClock(body):
+		return nameEvent, false
 	case isTicket(body):
 		return nameTicket, false
 	case isCommit(body):
 		return nameCommit, false
+	}
+	if isSum(body, tail) {
+		return nameSum, false
 	}
 	if e := p.pathOrFile(body); e != nil {
 		return e, false
@@ -98,6 +105,25 @@ func isDigits(s string) bool {
 }
 
 func isLetter(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
+
+// isClock reports whether s is a time of day as people write appointments: 2pm, 10:30am.
+func isClock(s string) bool {
+	s = strings.ToLower(s)
+	hour, ok := strings.CutSuffix(s, "m")
+	if !ok || len(hour) < 2 || hour[len(hour)-1] != 'a' && hour[len(hour)-1] != 'p' {
+		return false
+	}
+	hour = hour[:len(hour)-1]
+	return len(hour) <= 5 && isDigits(strings.Replace(hour, ":", "", 1))
+}
+
+// isSum reports whether s is a part of a calculation: 17.5%, 3*4.
+func isSum(s, tail string) bool {
+	if s[0] < '0' || s[0] > '9' {
+		return false
+	}
+	return strings.HasSuffix(s, "%") || strings.ContainsAny(s, "*^") || strings.HasPrefix(tail, "%")
+}
 
 // isTicket reports whether s is a key such as ENG-442.
 func isTicket(s string) bool {

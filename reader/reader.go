@@ -52,6 +52,7 @@ type decision struct {
 	reading  engagement.Reading
 	kinds    kindSet
 	objects  int
+	unknown  int // words that no table has
 	primary  *use
 	strong   int // uses that ask for something
 	changing bool
@@ -78,10 +79,18 @@ func (d *decision) decide() {
 func (d *decision) survey() {
 	for i := range d.tokens {
 		t := &d.tokens[i]
+		if !t.known {
+			d.unknown++
+		}
 		if t.isObject {
 			d.objects++
 			d.kinds |= t.kinds
 			d.reading.Domains = d.reading.Domains.Union(t.domains)
+		}
+	}
+	for i := range d.tokens {
+		if t := &d.tokens[i]; t.class != nil && !t.quoted && d.namesDomain(i) {
+			d.reading.Domains = d.reading.Domains.Union(t.class.plain.domains)
 		}
 	}
 	for i := range d.uses {
@@ -91,6 +100,16 @@ func (d *decision) survey() {
 			d.strong++
 		}
 	}
+}
+
+// namesDomain reports whether a verb that was used in passing, "did she answer my
+// mail", tells the domain of its class all the same.
+func (d *decision) namesDomain(i int) bool {
+	switch d.tokens[i].class.name {
+	case "send", "sendme", "vcs", "merge", "orchestrate", "browse", "forget", "remember":
+		return d.tokens[i].form&(formPast|formS|formIng) != 0 || !d.afterNounMark(i)
+	}
+	return false
 }
 
 // smallTalk settles pleasantries, and assent that only says to go on with what
@@ -208,13 +227,14 @@ func (d *decision) firstHarmless() *use {
 // fallbackAct reads a text without a verb in place: "typo in README line 3",
 // "logs for the worker, last hour", "release notes for 2.3".
 func (d *decision) fallbackAct() engagement.Act {
-	made := kindsOf(kindCode, kindConfig, kindText, kindFile, kindDoc, kindTest)
 	switch {
+	case d.roles.has(roleDeontic) && d.kinds.any(kindsOf(kindRule, kindPerson)) && !d.endsAsking:
+		return engagement.ActGovern
 	case d.roles.has(roleProblem) && d.kinds.any(kindsOf(kindObs, kindInfra)):
 		return engagement.ActAnalyze
-	case d.roles.has(roleProblem) && d.kinds.any(made):
+	case d.roles.has(roleProblem) && d.kinds != 0, d.roles.has(roleDeontic) && !d.endsAsking:
 		return engagement.ActModify
-	case d.startsWith(kindsOf(kindDoc, kindText, kindQuery)):
+	case d.startsWith(kindsOf(kindDoc, kindText, kindQuery, kindCode, kindMedia)):
 		return engagement.ActAuthor
 	case d.kinds.any(kindsOf(kindEvent)) && !d.endsAsking:
 		return engagement.ActOperate
@@ -277,6 +297,18 @@ func (d *decision) alternates() {
 	if d.primary == nil && d.roles.has(roleProblem) && d.kinds != 0 && !d.endsAsking {
 		alt = alt.With(engagement.ActModify)
 	}
+	if d.roles.has(roleDeontic) && !d.changing && !d.endsAsking && !d.roles.has(roleReadOnly) {
+		alt = alt.With(engagement.ActModify)
+		if d.kinds.any(kindsOf(kindRule)) {
+			alt = alt.With(engagement.ActGovern)
+		}
+	}
+	if d.strong >= 4 {
+		alt = alt.With(engagement.ActOrchestrate)
+	}
+	if d.roles.has(roleRemedy) && d.primary != nil && d.primary.class != nil && d.primary.class.name == "get" {
+		alt = alt.With(engagement.ActOperate)
+	}
 	if d.writesFile() {
 		alt = alt.With(engagement.ActModify)
 	}
@@ -284,19 +316,21 @@ func (d *decision) alternates() {
 	d.changing = d.changing || alt.Has(engagement.ActModify) || alt.Has(engagement.ActOperate) || alt.Has(engagement.ActGovern)
 }
 
-// writesFile reports whether the text asks for something to be written and names
-// a file for it.
+// writesFile reports whether the text names a file to write: it asks for
+// something to be made and a file is named, or a file stands where results go.
 func (d *decision) writesFile() bool {
-	if d.files == 0 && !d.kinds.any(kindsOf(kindFile)) || d.roles.has(roleReadOnly) {
+	if d.roles.has(roleReadOnly) {
 		return false
 	}
+	makes := false
 	for i := range d.uses {
 		u := &d.uses[i]
-		if !u.negated && !u.asked && u.act == engagement.ActAuthor {
-			return true
-		}
+		makes = makes || !u.negated && !u.asked && u.act == engagement.ActAuthor
 	}
-	return false
+	if makes && (d.files > 0 || d.kinds.any(kindsOf(kindFile))) {
+		return true
+	}
+	return d.files > 0 && d.roles.has(roleSaved)
 }
 
 // stakes takes the highest that a use asks for and raises them for production,
@@ -319,19 +353,66 @@ func (d *decision) stakes() {
 			s = engagement.StakesIrreversible
 		}
 	}
-	if d.reading.Act == engagement.ActAuthor && d.objects == 0 {
-		s = min(s, engagement.StakesInert)
+	if d.reading.Act == engagement.ActAuthor {
+		s = max(s, engagement.StakesReversible)
+		if d.objects == 0 {
+			s = engagement.StakesInert
+		}
 	}
 	d.reading.Stakes = s
 }
 
-// domains adds to what was named what nearly every request of its act needs.
+// Kinds of things that need nothing from outside to be worked on, and kinds that
+// say by themselves where an answer is kept.
+var (
+	here    = kindsOf(kindCode, kindConfig, kindTest, kindRepo, kindFile, kindDoc, kindText, kindMedia, kindRemember)
+	telling = kindsOf(kindLive, kindPlace, kindDevice, kindObs, kindRepo, kindInfra, kindEvent, kindWeb)
+)
+
+// domains adds what a request of its act most often needs without naming it, and
+// takes the source host from code that is to be written afresh.
 func (d *decision) domains() {
-	set := d.reading.Domains.With(engagement.DomainLiveData)
+	set := d.reading.Domains
+	elsewhere := d.kinds == 0 || d.kinds&^here != 0
+	switch d.reading.Act {
+	case engagement.ActAnswer, engagement.ActLocate, engagement.ActAnalyze:
+		if d.unplaced() {
+			set = set.With(engagement.DomainDocuments)
+		}
+	case engagement.ActVerify:
+		set = set.With(engagement.DomainLiveData)
+		if d.unplaced() {
+			set = set.With(engagement.DomainDocuments)
+		}
+	case engagement.ActAuthor:
+		elsewhere = d.kinds&^here != 0 || d.kinds.any(kindsOf(kindDoc))
+		if !d.kinds.any(kindsOf(kindRepo, kindIssue, kindCI)) {
+			set &^= engagement.DomainsOf(engagement.DomainVCS)
+		}
+	case engagement.ActModify:
+		if d.kinds.any(kindsOf(kindEvent, kindPerson, kindBusiness, kindTicket)) {
+			set = set.With(engagement.DomainMessaging)
+		}
+	}
+	if elsewhere {
+		set = set.With(engagement.DomainLiveData)
+	}
 	if d.code {
 		set = set.With(engagement.DomainCodeExec)
 	}
+	if d.roles.has(roleProblem) && !d.kinds.any(here&^kindsOf(kindRemember)) {
+		set = set.With(engagement.DomainObservability) // something out there is broken
+	}
 	d.reading.Domains = set
+}
+
+// unplaced reports whether nothing says where what is asked about is kept, though
+// it is not a question of general knowledge.
+func (d *decision) unplaced() bool {
+	if d.mood == moodHow {
+		return false
+	}
+	return d.kinds == 0 || d.objects <= 1 && d.unknown > 0 && !d.kinds.any(telling)
 }
 
 // otherAxes reads horizon, evidence, clarity, attendance and modalities.
