@@ -230,7 +230,6 @@ func (c *compiler) stringTests(field string, r ArgRecord) []check {
 		re, err := regexp.Compile(r.Regex)
 		if err != nil {
 			c.add(field+".regex", err.Error())
-			return checks
 		}
 		checks = append(checks, matchesRegex{re})
 	}
@@ -301,10 +300,10 @@ func (r *rule) judgeExample(e Example) (bool, error) {
 	if !suiting.appliesTo(&q) {
 		return false, nil
 	}
-	args := lazyArgs{request: &q}
-	q.Resolved = map[string]string{}
+	args := q.arguments()
+	args.resolved = map[string]string{}
 	for _, p := range suiting.paths(&args) {
-		q.Resolved[p] = p
+		args.resolved[p] = p
 	}
 	result, failure := suiting.judgeArgs(&args)
 	if failure != nil {

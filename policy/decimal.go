@@ -29,21 +29,17 @@ func parseDecimal(literal string) (decimal, error) {
 	mantissa, exponent := rest, ""
 	if i := strings.IndexAny(rest, "eE"); i >= 0 {
 		mantissa, exponent = rest[:i], rest[i+1:]
-		if exponent = strings.TrimPrefix(exponent, "+"); exponent == "" {
-			return decimal{}, errNotDecimal
-		}
 	}
 	whole, fraction, point := strings.Cut(mantissa, ".")
 	if !allDigits(whole) || len(whole) > 1 && whole[0] == '0' || point && !allDigits(fraction) {
 		return decimal{}, errNotDecimal
 	}
 	exp := int64(0)
-	if exponent != "" {
-		power, err := parseExponent(exponent)
-		if err != nil {
+	if len(mantissa) < len(rest) {
+		var err error
+		if exp, err = parseExponent(exponent); err != nil {
 			return decimal{}, err
 		}
-		exp = power
 	}
 	exp += int64(len(whole))
 	digits := whole + fraction
@@ -57,14 +53,16 @@ func parseDecimal(literal string) (decimal, error) {
 }
 
 func parseExponent(s string) (int64, error) {
-	unsigned := strings.TrimPrefix(s, "-")
-	if !allDigits(unsigned) || strings.Contains(s, "+") {
+	unsigned := s
+	if s != "" && (s[0] == '+' || s[0] == '-') {
+		unsigned = s[1:]
+	}
+	if !allDigits(unsigned) {
 		return 0, errNotDecimal
 	}
 	if len(strings.TrimLeft(unsigned, "0")) > maxExponentDigits {
 		return 0, errors.New("exponent out of bounds")
 	}
-	// Too long for an int64 only in leading zeros, which ParseInt takes.
 	return strconv.ParseInt(s, 10, 64)
 }
 

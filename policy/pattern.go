@@ -91,6 +91,9 @@ func (p pattern) String() string { return p.server + "/" + p.tool }
 // It takes at most len(pattern)*len(s) steps and allocates nothing.
 func glob(pattern, s string) bool {
 	p, i := 0, 0
+	for p < len(pattern) && i < len(s) && pattern[p] == s[i] && !isSpecial(pattern[p]) {
+		p, i = p+1, i+1 // most patterns are told apart by how they begin
+	}
 	star, mark := -1, 0 // the last star, and where what it stands for ends
 	for i < len(s) {
 		switch {
@@ -118,6 +121,8 @@ func glob(pattern, s string) bool {
 	}
 	return p == len(pattern)
 }
+
+func isSpecial(c byte) bool { return c == '*' || c == '?' || c == '\\' }
 
 // literalAt returns how many bytes of the pattern at p stand for the byte c, 0 if
 // they do not.

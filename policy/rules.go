@@ -135,7 +135,7 @@ func (r *Rules) Evaluate(q Request) Outcome {
 		return out
 	}
 	q.Class, q.Egress, q.Scope = cmp.Or(q.Class, engagement.Destructive), cmp.Or(q.Egress, engagement.RowLevel), cmp.Or(q.Scope, ScopeRead)
-	args := lazyArgs{request: &q}
+	args := q.arguments()
 	for _, list := range r.candidates(q.Tool) {
 		for _, i := range list {
 			if rule := &r.all[i]; rule.appliesTo(&q) {
@@ -206,7 +206,7 @@ func (r *rule) judgeArgs(args *lazyArgs) (answer, *Failure) {
 	if len(r.args) == 0 {
 		return matches, nil
 	}
-	if args.request.ArgsUnknown {
+	if args.unknown {
 		return open, nil
 	}
 	v, err := args.parsed()
@@ -215,7 +215,7 @@ func (r *rule) judgeArgs(args *lazyArgs) (answer, *Failure) {
 	}
 	result, failure := matches, (*Failure)(nil)
 	for i := range r.args {
-		one, why := r.args[i].judge(v, args.request.Resolved)
+		one, why := r.args[i].judge(v, args.resolved)
 		if result = result.and(one); one == failed && failure == nil {
 			failure = &Failure{r.ref, r.args[i].pointer, why}
 		}
@@ -228,10 +228,16 @@ func (r *rule) judgeArgs(args *lazyArgs) (answer, *Failure) {
 
 // lazyArgs parses the arguments of one request when they are first needed.
 type lazyArgs struct {
-	request *Request
-	done    bool
-	value   any
-	err     error
+	raw      json.RawMessage
+	unknown  bool
+	resolved map[string]string
+	done     bool
+	value    any
+	err      error
+}
+
+func (q *Request) arguments() lazyArgs {
+	return lazyArgs{raw: q.Args, unknown: q.ArgsUnknown, resolved: q.Resolved}
 }
 
 func (a *lazyArgs) parsed() (any, error) {
@@ -239,11 +245,11 @@ func (a *lazyArgs) parsed() (any, error) {
 		return a.value, a.err
 	}
 	a.done = true
-	if len(a.request.Args) == 0 {
+	if len(a.raw) == 0 {
 		a.value = map[string]any{}
 		return a.value, nil
 	}
-	a.value, a.err = parseValue(a.request.Args)
+	a.value, a.err = parseValue(a.raw)
 	return a.value, a.err
 }
 
@@ -263,7 +269,7 @@ func (r *Rules) Paths(q Request) []string {
 		return nil
 	}
 	var paths []string
-	args := lazyArgs{request: &q}
+	args := q.arguments()
 	for _, list := range r.candidates(q.Tool) {
 		for _, i := range list {
 			if rule := &r.all[i]; rule.appliesTo(&q) {
