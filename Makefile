@@ -1,0 +1,46 @@
+# make test installs what it needs into git-ignored folders, and says plainly
+# what it cannot install.
+
+GO ?= go
+E2E := e2e/node_modules/.installed
+
+.PHONY: build test race lint bench soak e2e fuzz clean
+
+build:
+	$(GO) build -o bin/mcp-gate ./cmd/mcp-gate
+
+test: lint $(E2E)
+	$(GO) test ./...
+
+# The race detector multiplies running times; CI runs it over everything.
+race: $(E2E)
+	$(GO) test -race ./...
+
+lint:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+bench: build
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) run ./bench
+
+# Long rigs: thousands of kills, random faults.
+soak: $(E2E)
+	MCP_GATE_SOAK=1 $(GO) test -timeout 60m -run 'Soak|Kill' -v ./...
+
+e2e: $(E2E)
+	$(GO) test -count=1 -v ./e2e
+
+fuzz:
+	@for p in internal/strictjson:FuzzCheck internal/jsonrpc:FuzzParse; do \
+	  $(GO) test -run '^$$' -fuzz "^$${p#*:}$$" -fuzztime 30s ./$${p%:*} || exit 1; done
+
+$(E2E): e2e/package.json e2e/package-lock.json
+	@command -v npm >/dev/null || { echo "make test needs Node.js 20 or later with npm: the end-to-end tests run real MCP servers from it. Install it (Debian: apt-get install nodejs npm) and try again."; exit 1; }
+	cd e2e && npm ci --no-audit --no-fund --loglevel=error
+	@touch $(E2E)
+
+clean:
+	rm -rf bin e2e/node_modules
