@@ -60,8 +60,13 @@ func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
 	if err := home.Ensure(); err != nil {
 		return nil, err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	cfg, more := cfg.WithoutSelf(self, home)
 	e := &engine{home: home, cfg: cfg, log: a.logger(cfg.Log)}
-	for _, n := range notes {
+	for _, n := range append(notes, more...) {
 		e.log.Info(n.String())
 	}
 	for _, r := range cfg.Refused {
@@ -69,7 +74,7 @@ func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
 			e.log.Error("a server is left out", "server", r.Alias, "error", err)
 		}
 	}
-	servers := e.usable(o.only)
+	servers := e.chosen(o.only)
 	if e.aud, err = audit.Open(audit.Options{Dir: home.Audit(), Now: time.Now, Process: processName(), Note: "mcp-gate " + version(), Sync: true}); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
@@ -87,20 +92,15 @@ func processName() string {
 	return fmt.Sprintf("%d-%s", os.Getpid(), hex.EncodeToString(b[:]))
 }
 
-// usable leaves out what would start this gate again.
-func (e *engine) usable(only string) []config.Server {
-	self, _ := os.Executable()
-	var servers []config.Server
-	for _, s := range e.cfg.Servers {
-		switch {
-		case only != "" && s.Alias != only:
-		case s.StartsGate(self, e.home.Dir):
-			e.log.Warn("a server is left out: it would start this gate again", "server", s.Alias)
-		default:
-			servers = append(servers, s)
-		}
+// chosen are the servers to start.
+func (e *engine) chosen(only string) []config.Server {
+	if only == "" {
+		return e.cfg.Servers
 	}
-	return servers
+	if s, ok := e.cfg.Server(only); ok {
+		return []config.Server{s}
+	}
+	return nil
 }
 
 func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {

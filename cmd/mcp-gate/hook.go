@@ -59,7 +59,11 @@ func (a *app) promptHook() error {
 	if found == nil {
 		return fmt.Errorf("no running gate belongs to this session")
 	}
-	reading := reader.Read(in.Prompt)
+	words, err := reader.New()
+	if err != nil {
+		return err
+	}
+	reading := words.Read(in.Prompt)
 	reply, err := found.ask(controlQuestion{Op: "prompt", Reading: &reading})
 	if err != nil {
 		return err

@@ -56,13 +56,17 @@ network, the same answer every time. With --batch read {"id":..,"text":..}
 lines from standard input.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			r, err := reader.New()
+			if err != nil {
+				return err
+			}
 			if batch {
-				return a.lines(reader.ReadLines)
+				return a.lines(r.ReadLines)
 			}
 			if len(args) == 0 {
 				return usage(fmt.Errorf("read needs a TEXT, or --batch and lines on standard input"))
 			}
-			b, err := reader.Read(args[0]).MarshalJSON()
+			b, err := r.Read(args[0]).MarshalJSON()
 			if err != nil {
 				return err
 			}

@@ -104,7 +104,7 @@ func (a *app) command() *cobra.Command {
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          knownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(a.stdin)
@@ -124,6 +124,18 @@ func (a *app) command() *cobra.Command {
 	)
 	markUsage(root)
 	return root
+}
+
+// knownCommand refuses a word that is no command, with the nearest one.
+func knownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("unknown command %q: did you mean %q?", args[0], near[0])
+	}
+	return fmt.Errorf("unknown command %q", args[0])
 }
 
 // markUsage makes wrong arguments of every command count as usage.

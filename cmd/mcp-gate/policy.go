@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/mcp-gate/mcp-gate/audit"
@@ -197,7 +198,7 @@ func auditedCalls(h config.Home, last int) ([]policy.Audited, error) {
 // replayFacts judges calls as a session of the default profile would, without
 // any server.
 func replayFacts(ctx context.Context, cfg config.Config) (func(policy.Audited) policy.Call, error) {
-	e := &engine{cfg: cfg}
+	e := &engine{cfg: cfg, log: slog.New(slog.DiscardHandler)}
 	var servers []gate.Server
 	for _, s := range cfg.Servers {
 		servers = append(servers, gatedOf(s, cfg.Policy.Policy))

@@ -6,17 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/mcp-gate/mcp-gate/transport"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 )
 
 type serveFlags struct {
@@ -78,12 +74,8 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	if f.client != "" {
 		who.Principal += "/" + f.client
 	}
-	return ignoreEnd(server.ServeStdio(ctx, who, stdinOf(a), a.stdout))
+	return ignoreEnd(server.ServeStdio(ctx, who, a.stdin, a.stdout))
 }
-
-// stdinOf is the standard input without os.Stdin's own Close, which would wait
-// for a terminal's next line.
-func stdinOf(a *app) interface{ Read([]byte) (int, error) } { return a.stdin }
 
 // opener opens the gate's sessions for the transport.
 type opener struct{ g *gate.Gate }
@@ -96,43 +88,33 @@ func (e *engine) serveHTTP(ctx context.Context, a *app, server *transport.Server
 	if strings.HasPrefix(addr, ":") {
 		addr = "127.0.0.1" + addr // never all interfaces by leaving something out
 	}
-	tokens, err := transport.OpenTokenFile(e.tokenPath(), time.Now, rand.Reader)
+	tokens, err := transport.OpenTokenFile(e.tokenPath(), e.log, nil, nil)
 	if err != nil {
 		return err
 	}
-	list, err := tokens.List()
-	if err != nil {
+	if err := a.firstToken(tokens); err != nil {
 		return err
-	}
-	if len(list) == 0 {
-		plain, _, err := tokens.Add("local", policy.ScopeAdmin, nil)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.stderr, "mcp-gate: bearer token, shown this once (mcp-gate token add makes others):\n%s\n", plain)
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return usage(fmt.Errorf("listen on %s: %w", addr, err))
 	}
 	fmt.Fprintf(a.stderr, "mcp-gate: listening on http://%s/mcp\n", listener.Addr())
-	handler := server.HTTP(tokens, transport.HTTPOptions{Addr: listener.Addr()})
-	h := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
-	var group errgroup.Group
-	group.Go(func() error { return h.Serve(listener) })
-	group.Go(func() error {
-		<-ctx.Done()
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*time.Second)
-		defer cancel()
-		return h.Shutdown(stop)
-	})
-	if err := group.Wait(); !errors.Is(err, http.ErrServerClosed) {
+	return ignoreEnd(server.HTTP(transport.HTTPOptions{Tokens: tokens}).Serve(ctx, listener))
+}
+
+// firstToken makes the first token of a home and prints it, this once.
+func (a *app) firstToken(tokens *transport.TokenFile) error {
+	list, err := tokens.List()
+	if err != nil || len(list) > 0 {
 		return err
 	}
-	return nil
+	plain, _, err := tokens.Add("local", policy.ScopeAdmin, []string{"*"})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stderr, "mcp-gate: bearer token, shown this once (mcp-gate token add makes others):\n%s\n", plain)
+	return err
 }
 
 func (e *engine) tokenPath() string { return filepath.Join(e.home.Keys(), "tokens.json") }
-
-// pid is the process's own, for the record of running gates.
-func pid() int { return os.Getpid() }

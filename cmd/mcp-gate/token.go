@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -21,8 +20,8 @@ func (a *app) tokenCommand() *cobra.Command {
 		Use: "add PRINCIPAL", Short: "Make a token and print it, this once",
 		Long: `Make a token for PRINCIPAL, the name that stands in the audit log. Its scope says
 what it may do at most: read, write (state that can be put back), bridge (the
-same, for another application) or admin. With --profiles it opens only the paths
-/mcp/p/NAME of these profiles.`,
+same, for another application) or admin. It opens /mcp, and with --profiles the
+paths /mcp/p/NAME of these profiles.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var s policy.Scope
@@ -33,7 +32,7 @@ same, for another application) or admin. With --profiles it opens only the paths
 		},
 	}
 	add.Flags().StringVar(&scope, "scope", "read", "read, write, bridge or admin")
-	add.Flags().StringSliceVar(&profiles, "profiles", nil, "profiles that the token may use (default all)")
+	add.Flags().StringSliceVar(&profiles, "profiles", nil, "profiles that the token may use, * for every one (default the default one)")
 	c.AddCommand(add,
 		&cobra.Command{
 			Use: "ls", Short: "List the tokens, without their secrets", Args: cobra.NoArgs,
@@ -60,7 +59,7 @@ func (a *app) tokens() (*transport.TokenFile, error) {
 	if err := h.Ensure(); err != nil {
 		return nil, err
 	}
-	return transport.OpenTokenFile(filepath.Join(h.Keys(), "tokens.json"), time.Now, rand.Reader)
+	return transport.OpenTokenFile(filepath.Join(h.Keys(), "tokens.json"), nil, nil, nil)
 }
 
 func (a *app) tokenAdd(principal string, scope policy.Scope, profiles []string) error {

@@ -127,7 +127,7 @@ func (d *demo) start(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(home, "config.jsonc"), raw, 0o600); err != nil {
 		return err
 	}
-	d.tell("A gate in front of %d servers, started as a client would start it. State: %s\n", len(servers), d.dir)
+	d.tell("A gate in front of %d servers, started as a client would start it.\n", len(servers))
 	d.client, err = startClient(ctx, self, []string{"--home", home, "--log-level", "warn", "serve", "--client", "try"}, d.answer)
 	return err
 }
@@ -190,7 +190,7 @@ func (d *demo) conclude() error {
 	if !ok {
 		return errors.New("try: a step did not do what it says")
 	}
-	d.tell("\nEvery step did what it says. Next: write your servers into a configuration and have a client start \"mcp-gate serve\".\n")
+	d.tell("\nEvery step did what it says (try's own configuration lowered the proof that the\nquestion needed: approval.least_level). Next: write your servers into a configuration and have a client start \"mcp-gate serve\".\n")
 	if d.keep {
 		d.tell("Look around: mcp-gate --home %s audit tail\n", filepath.Join(d.dir, "home"))
 	}
@@ -294,13 +294,13 @@ func (d *demo) load(ctx context.Context) (tryStep, error) {
 func (d *demo) read(ctx context.Context) (tryStep, error) {
 	s := tryStep{Name: "read", Says: "A read runs at once"}
 	s, r, err := d.tool(ctx, s, "call_tool_read", `{"name":"issues/list_issues","arguments":{}}`)
-	s.OK = !r.IsError && strings.Contains(s.Got, "#1")
+	s.OK = !r.IsError && strings.Contains(s.Got, "#22")
 	return s, err
 }
 
 func (d *demo) write(ctx context.Context) (tryStep, error) {
 	s := tryStep{Name: "write", Says: "A write that a later call can put back runs too"}
-	s, r, err := d.tool(ctx, s, "call_tool", `{"name":"issues/add_comment","arguments":{"number":1,"body":"Looked at through the gate."}}`)
+	s, r, err := d.tool(ctx, s, "call_tool", `{"name":"issues/add_comment","arguments":{"number":22,"body":"Looked at through the gate."}}`)
 	if err != nil || r.IsError {
 		return s, err
 	}
@@ -327,7 +327,7 @@ func (d *demo) stored(server, text string) (bool, error) {
 func (d *demo) destroy(ctx context.Context) (tryStep, error) {
 	s := tryStep{Name: "ask", Says: "A call that cannot be undone waits for a person"}
 	asked := len(d.asked)
-	s, r, err := d.tool(ctx, s, "call_tool", `{"name":"issues/delete_issue","arguments":{"number":1}}`)
+	s, r, err := d.tool(ctx, s, "call_tool", `{"name":"issues/delete_issue","arguments":{"number":22}}`)
 	if err != nil {
 		return s, err
 	}
