@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -24,7 +25,6 @@ type conn struct {
 	log     *slog.Logger
 	stop    func()        // closes stopped; any number of times
 	stopped chan struct{} // closed when streams without an end are to end
-	ids     inFlight      // requests of the client that can be cancelled by id
 	asked   asked         // requests of ours that wait for the client's answer
 	told    atomic.Bool   // the legacy client knows that the list has changed
 
@@ -34,6 +34,10 @@ type conn struct {
 	ses      Session
 	opening  *opening // the attempt that is under way, or nil
 	closed   bool
+	private  bool                 // ids of different requests may be equal: no cancelling by id
+	running  int                  // requests that were admitted and have not left
+	count    int                  // requests ever admitted
+	ids      map[string]*exchange // those that can be cancelled
 }
 
 // opening is one attempt to open the session, which all who wait share.
@@ -48,7 +52,7 @@ func (s *Server) newConn(who gate.Identity) *conn {
 	stopped := make(chan struct{})
 	return &conn{
 		srv: s, who: who, log: s.log.With("session", who.SessionID),
-		stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
+		ids: make(map[string]*exchange), stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
 	}
 }
 
@@ -106,7 +110,7 @@ func (c *conn) open(ctx context.Context, o *opening, who gate.Identity) {
 }
 
 // close cancels what runs, ends the wait for every answer, and closes the
-// session. It may be called more than once.
+// session once the last request has left it. It may be called more than once.
 func (c *conn) close() {
 	c.mu.Lock()
 	if c.closed {
@@ -114,17 +118,84 @@ func (c *conn) close() {
 		return
 	}
 	c.closed = true
-	ses, o := c.ses, c.opening
+	for _, x := range c.ids {
+		x.cancel()
+	}
+	o, idle := c.opening, c.running == 0
 	c.mu.Unlock()
 	c.stop()
 	c.asked.close()
-	c.ids.cancelAll()
 	if o != nil {
 		o.cancel()
 	}
+	if idle {
+		c.endSession()
+	}
+}
+
+func (c *conn) endSession() {
+	c.mu.Lock()
+	ses := c.ses
+	c.ses = nil
+	c.mu.Unlock()
 	if ses != nil {
 		ses.Close()
 	}
+}
+
+// admit takes a request in, unless its id is in use.
+func (c *conn) admit(x *exchange) *jsonrpc.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return internalError(errClosed)
+	}
+	x.key = string(x.msg.ID)
+	if c.count++; c.private {
+		x.key = "#" + strconv.Itoa(c.count)
+	}
+	if _, taken := c.ids[x.key]; taken {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still being served"}
+	}
+	c.ids[x.key] = x
+	c.running++
+	return nil
+}
+
+// release frees the id of a request.
+func (c *conn) release(x *exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ids[x.key] == x {
+		delete(c.ids, x.key)
+	}
+}
+
+// leave ends a request. The last to leave a closed conn closes the session.
+func (c *conn) leave(x *exchange) {
+	c.release(x)
+	c.mu.Lock()
+	c.running--
+	last := c.closed && c.running == 0
+	c.mu.Unlock()
+	if last {
+		c.endSession()
+	}
+}
+
+// cancelled ends a request at the client's wish: it is never answered. An
+// initialize cannot be cancelled (every legacy revision, cancellation).
+func (c *conn) cancelled(id json.RawMessage) {
+	c.mu.Lock()
+	x := c.ids[string(id)]
+	if x == nil || x.msg.Method == "initialize" {
+		c.mu.Unlock()
+		return
+	}
+	delete(c.ids, x.key)
+	c.mu.Unlock()
+	x.silent.Store(true)
+	x.cancel()
 }
 
 // handshake is what initialize settles.
@@ -172,58 +243,6 @@ func (c *conn) notice(m jsonrpc.Message) {
 		return
 	}
 	if id := p.get("requestId"); id != nil {
-		c.ids.cancel(id)
-	}
-}
-
-// inFlight are the requests of a client by their ids, as they were spelled.
-// The zero value is ready.
-type inFlight struct {
-	mu sync.Mutex
-	m  map[string]*exchange
-}
-
-// add reports whether the id was free.
-func (f *inFlight) add(x *exchange) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, taken := f.m[string(x.msg.ID)]; taken {
-		return false
-	}
-	if f.m == nil {
-		f.m = make(map[string]*exchange)
-	}
-	f.m[string(x.msg.ID)] = x
-	return true
-}
-
-func (f *inFlight) remove(x *exchange) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.m[string(x.msg.ID)] == x {
-		delete(f.m, string(x.msg.ID))
-	}
-}
-
-// cancel ends a request at the client's wish: it is never answered. An
-// initialize cannot be cancelled (every legacy revision, cancellation).
-func (f *inFlight) cancel(id json.RawMessage) {
-	f.mu.Lock()
-	x := f.m[string(id)]
-	if x == nil || x.msg.Method == "initialize" {
-		f.mu.Unlock()
-		return
-	}
-	delete(f.m, string(id))
-	f.mu.Unlock()
-	x.silent.Store(true)
-	x.cancel()
-}
-
-func (f *inFlight) cancelAll() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, x := range f.m {
-		x.cancel()
+		c.cancelled(id)
 	}
 }

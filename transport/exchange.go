@@ -32,7 +32,8 @@ type exchange struct {
 	params params
 	terms  terms
 	out    outlet
-	ids    *inFlight
+	key    string                                        // names it in c.ids
+	check  func(context.Context, Session) *jsonrpc.Error // what a carrier has to say before it is served, or nil
 	cancel context.CancelFunc
 	silent atomic.Bool // the client cancelled: nothing more is sent
 
@@ -43,7 +44,7 @@ type exchange struct {
 // begin admits a request. It must be called in the order in which requests
 // arrived, so that a cancellation finds the one it means; run then serves it.
 // The context it returns is what run takes.
-func (c *conn) begin(ctx context.Context, ids *inFlight, m jsonrpc.Message, p params, t terms, out outlet) (*exchange, context.Context, *jsonrpc.Error) {
+func (c *conn) begin(ctx context.Context, m jsonrpc.Message, p params, t terms, out outlet) (*exchange, context.Context, *jsonrpc.Error) {
 	s := c.srv
 	if n := s.inFlight.Add(1); n > int64(s.o.MaxInFlight) {
 		s.inFlight.Add(-1)
@@ -51,12 +52,11 @@ func (c *conn) begin(ctx context.Context, ids *inFlight, m jsonrpc.Message, p pa
 			Message: fmt.Sprintf("%d requests are being served, which is the limit: wait for answers, then send it again", s.o.MaxInFlight)}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	x := &exchange{c: c, msg: m, params: p, terms: t, out: out, ids: ids, cancel: cancel}
-	if !ids.add(x) {
+	x := &exchange{c: c, msg: m, params: p, terms: t, out: out, cancel: cancel}
+	if e := c.admit(x); e != nil {
 		cancel()
 		s.inFlight.Add(-1)
-		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
-			Message: "a request with this id is still being served"}
+		return nil, nil, e
 	}
 	return x, ctx, nil
 }
@@ -65,7 +65,7 @@ func (c *conn) begin(ctx context.Context, ids *inFlight, m jsonrpc.Message, p pa
 // lasting, which outlives ctx: a call that was cut short by a stop still says so.
 func (x *exchange) run(ctx, lasting context.Context) {
 	defer x.c.srv.inFlight.Add(-1)
-	defer x.ids.remove(x)
+	defer x.c.leave(x)
 	defer x.cancel()
 	result, failed := x.serve(ctx)
 	var line []byte
@@ -80,7 +80,7 @@ func (x *exchange) run(ctx, lasting context.Context) {
 	if x.silent.Load() {
 		return
 	}
-	x.ids.remove(x) // the client may use the id again once it sees the answer
+	x.c.release(x) // the client may use the id again once it sees the answer
 	if err := x.out.answer(lasting, line, failed); err != nil {
 		x.c.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)
 	}
@@ -107,6 +107,11 @@ func (x *exchange) serve(ctx context.Context) (result json.RawMessage, failed *j
 	}
 	if m.needs != "" && !declares(ses, m.needs) {
 		return nil, notFound(x.msg.Method)
+	}
+	if x.check != nil {
+		if e := x.check(ctx, ses); e != nil {
+			return nil, e
+		}
 	}
 	return m.serve(ctx, x, ses)
 }

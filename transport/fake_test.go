@@ -31,6 +31,7 @@ type fakeGate struct {
 
 	mu       sync.Mutex
 	sessions []*fakeSession
+	used     sync.Map // tickets that were resumed
 }
 
 func (g *fakeGate) Open(_ context.Context, who gate.Identity) (Session, error) {
@@ -63,7 +64,6 @@ type fakeSession struct {
 	resumed chan gate.Reply // each Resume
 	closed  atomic.Bool
 	calls   atomic.Int64
-	used    sync.Map // tickets that were resumed
 }
 
 func (s *fakeSession) Instructions() string { return "Find <tools> & call them." }
@@ -167,7 +167,7 @@ func (s *fakeSession) Resume(_ context.Context, ticket string, reply gate.Reply,
 	if ticket == "t_askagain" {
 		return s.question(again)
 	}
-	if _, twice := s.used.LoadOrStore(ticket, true); twice && s.g.wait == 0 {
+	if _, twice := s.g.used.LoadOrStore(ticket, true); twice && s.g.wait == 0 {
 		return text("ticket used", true)
 	}
 	if reply.Action == gate.Accepted && reply.Decision == "once" {

@@ -140,7 +140,7 @@ func (st *stdio) request(work, lasting context.Context, m jsonrpc.Message) *json
 	if st.stopped {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the gate is stopping"}
 	}
-	x, work, e := st.c.begin(work, &st.c.ids, m, p, t, st)
+	x, work, e := st.c.begin(work, m, p, t, st)
 	if e != nil {
 		return e
 	}
@@ -161,8 +161,7 @@ func (st *stdio) terms(method string, p params) (terms, *jsonrpc.Error) {
 	if e != nil {
 		return terms{}, e
 	}
-	modernOnly := methods[method].modern && !methods[method].legacy
-	if modernOnly || d.has && !isLegacy(d.version) {
+	if isModernOnly(method) || d.has && !isLegacy(d.version) {
 		return d.modernTerms()
 	}
 	if method == "initialize" {

@@ -481,7 +481,7 @@ func exchangeOf(t *testing.T, c *conn, line string, out outlet) *exchange {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, _, e := c.begin(t.Context(), &c.ids, m, p, terms{version: version2025, asks: true}, out)
+	x, _, e := c.begin(t.Context(), m, p, terms{version: version2025, asks: true}, out)
 	if e != nil {
 		t.Fatal(e)
 	}

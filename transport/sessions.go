@@ -1,0 +1,153 @@
+package transport
+
+import (
+	"sync"
+	"time"
+)
+
+// session is a conn over HTTP: a legacy session by its Mcp-Session-Id, or the
+// modern one of a token and profile.
+type session struct {
+	*conn
+	name  string
+	owner caller // whose it is: nobody else finds it
+	lists paramHeaders
+
+	refs  int // requests and streams that use it; guarded by sessions.mu
+	used  time.Time
+	timer *time.Timer
+}
+
+// sessions are all sessions over HTTP. One that nothing has used for a while
+// ends. Safe for concurrent use.
+type sessions struct {
+	idle time.Duration
+	max  int
+
+	mu      sync.Mutex // guards what follows and the sessions' refs, used and timer
+	m       map[string]*session
+	stopped bool
+}
+
+func newSessions(idle time.Duration, limit int) *sessions {
+	return &sessions{idle: idle, max: limit, m: make(map[string]*session)}
+}
+
+// add makes a legacy session, named by its session id, and takes hold of it;
+// nil when there is no room. Whoever takes hold must release it.
+func (ss *sessions) add(owner caller, open func() *conn) *session {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.make("", owner, open)
+}
+
+// make makes a session under a name, or else under its session id.
+func (ss *sessions) make(name string, owner caller, open func() *conn) *session {
+	if ss.stopped || len(ss.m) >= ss.max {
+		return nil
+	}
+	c := open()
+	if c == nil {
+		return nil
+	}
+	if name == "" {
+		name = c.who.SessionID
+	}
+	s := &session{conn: c, name: name, owner: owner, refs: 1}
+	s.timer = time.AfterFunc(ss.idle, func() { ss.expire(s) })
+	s.timer.Stop()
+	ss.m[name] = s
+	return s
+}
+
+// find takes hold of a legacy session; nil when the caller has none of this
+// name.
+func (ss *sessions) find(name string, c caller) *session {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	s := ss.m[name]
+	if s == nil || s.private || s.owner.key != c.key || s.owner.who.Profile != c.who.Profile {
+		return nil
+	}
+	ss.hold(s)
+	return s
+}
+
+// share takes hold of the caller's one modern session, making it if there is
+// none; nil when there is no room.
+func (ss *sessions) share(c caller, open func() *conn) *session {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	name := "modern " + string(c.key[:]) + c.who.Profile
+	if s := ss.m[name]; s != nil {
+		ss.hold(s)
+		return s
+	}
+	s := ss.make(name, c, open)
+	if s != nil {
+		s.private = true
+	}
+	return s
+}
+
+func (ss *sessions) hold(s *session) {
+	s.refs++
+	s.timer.Stop()
+}
+
+func (ss *sessions) release(s *session) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	s.refs--
+	if s.refs == 0 && ss.m[s.name] == s {
+		s.used = time.Now()
+		s.timer.Reset(ss.idle)
+	}
+}
+
+// expire ends s, unless it was used since the timer was set.
+func (ss *sessions) expire(s *session) {
+	ss.mu.Lock()
+	idle := s.refs == 0 && time.Since(s.used) >= ss.idle && ss.m[s.name] == s
+	if idle {
+		delete(ss.m, s.name)
+	}
+	ss.mu.Unlock()
+	if idle {
+		s.close()
+	}
+}
+
+// end ends s at once; requests that use it are cancelled.
+func (ss *sessions) end(s *session) {
+	ss.mu.Lock()
+	if ss.m[s.name] == s {
+		delete(ss.m, s.name)
+	}
+	s.timer.Stop()
+	ss.mu.Unlock()
+	s.close()
+}
+
+// stop lets no new session in and ends the streams that have no end.
+func (ss *sessions) stop() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.stopped = true
+	for _, s := range ss.m {
+		s.stop()
+	}
+}
+
+func (ss *sessions) close() {
+	ss.stop()
+	ss.mu.Lock()
+	all := make([]*session, 0, len(ss.m))
+	for _, s := range ss.m {
+		all = append(all, s)
+	}
+	ss.mu.Unlock()
+	for _, s := range all {
+		ss.end(s)
+	}
+}
