@@ -5,9 +5,10 @@
 // tree in which every key and value knows its line and column, and that tree is
 // decoded strictly: a key nobody knows, a word outside its set or a value of the
 // wrong type is a fault with its place, and every fault of a file is reported,
-// not only the first. What every key means stands once, in schema.go; the
-// decoder, the published JSON Schema ([JSONSchema]) and the list of what is not
-// there yet come from it.
+// not only the first. Every key stands once, as a value of kind, in schema.go and
+// (those of a server) in server.go; the decoder and the published JSON Schema
+// ([JSONSchema]) are both made of these. What the schema has and this version does
+// not do is the table in notyet.go.
 //
 // A fault inside one server's entry costs that entry alone: it is listed in
 // [Config.Refused] and the others work. Any other fault costs the file.

@@ -239,6 +239,48 @@ func TestEveryFaultIsReported(t *testing.T) {
 	}
 }
 
+// What package policy finds wrong with a rule is reported at the key that it is
+// about, for every rule; the words are that package's own.
+func TestFaultsOfRulesHaveTheirPlace(t *testing.T) {
+	_, _, err := Parse("c.yaml", []byte(`policy:
+  rules:
+    - {do: nonsense}
+    - {do: deny, tools: "a b"}
+    - do: deny
+      args:
+        path: {eq: 1}
+        /empty: {}
+        /regex: {regex: "("}
+        /range: {min: 2, max: 1}
+        /path: {path_under: relative}
+    - do: deny
+      tools: files/delete_*
+      args: {/path: {path_under: [/etc]}}
+      match:
+        - {tool: files/delete_file, args: {path: /etc/passwd}}
+        - {tool: files/delete_file, args: {path: /tmp/x}}
+    - {do: hide, tools: files/*, not_match: files/read_file}
+`), nil)
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	for _, want := range []string{
+		"c.yaml:3:12: policy.rules[0].do: ",
+		"c.yaml:4:25: policy.rules[1].tools: ",
+		"c.yaml:7:15: policy.rules[2].args.path: ",
+		"c.yaml:8:17: policy.rules[2].args./empty: ",
+		"c.yaml:9:25: policy.rules[2].args./regex.regex: ",
+		"c.yaml:10:23: policy.rules[2].args./range.min: ",
+		"c.yaml:11:29: policy.rules[2].args./path.path_under: ",
+		"c.yaml:17:11: policy.rules[3].match[1]: ",
+		"c.yaml:18:45: policy.rules[4].not_match",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("there is no fault %q in\n%v", want, err)
+		}
+	}
+}
+
 func TestFaultsAreBounded(t *testing.T) {
 	var b strings.Builder
 	for i := range 5000 {

@@ -114,7 +114,7 @@ func FuzzParse(f *testing.F) {
 			}
 			list = append(list, r.Errors...)
 		}
-		lines := strings.Count(string(data), "\n") + 1
+		lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + 1
 		for _, e := range list {
 			if strings.ContainsAny(e.Text, "\n\r") || e.Pos.Line > lines+1 {
 				t.Fatalf("a fault of more than one line, or outside of the file: %+v", e)

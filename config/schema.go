@@ -15,8 +15,9 @@ import (
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
-// This file is every key of the configuration, once. The reader, the published
-// schema and its descriptions are made of it.
+// This file has every key of the configuration once, but for those of a server's
+// entry, which are in server.go. The reader, the published schema and its
+// descriptions are made of them.
 
 // A file is the top level as it was written: zero and nil are "not said".
 type file struct {
@@ -176,19 +177,7 @@ type ruleList struct {
 // ruleFault records what package policy found wrong with a rule, at the key that
 // it is about.
 func (d *decoder) ruleFault(index int, at *node, p *policy.Problem) {
-	where, field := at.pos, p.Field
-	for field != "" {
-		i := slices.IndexFunc(at.members, func(m member) bool {
-			rest, ok := strings.CutPrefix(field, m.key)
-			return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
-		})
-		if i < 0 {
-			break
-		}
-		field = strings.TrimPrefix(strings.TrimPrefix(field, at.members[i].key), ".")
-		at = at.members[i].value
-		where = at.pos
-	}
+	at = at.below(p.Field)
 	path := fmt.Sprintf("%s[%d]", d.path(), index)
 	if p.Field != "" {
 		path += "." + p.Field
@@ -197,7 +186,30 @@ func (d *decoder) ruleFault(index int, at *node, p *policy.Problem) {
 	if len(p.Choices) > 0 {
 		choices = ": want one of " + strings.Join(p.Choices, ", ")
 	}
-	d.fault(where, "%s: %s%s", path, p.Text, choices)
+	d.fault(at.pos, "%s: %s%s", path, p.Text, choices)
+}
+
+// below returns the value at a path such as args./path.min or match[1], or the
+// last one on the way to it that is there.
+func (n *node) below(path string) *node {
+	for path != "" {
+		var index int
+		if _, err := fmt.Sscanf(path, "[%d]", &index); err == nil && index < len(n.items) {
+			_, path, _ = strings.Cut(path, "]")
+			n, path = n.items[index], strings.TrimPrefix(path, ".")
+			continue
+		}
+		i := slices.IndexFunc(n.members, func(m member) bool {
+			rest, ok := strings.CutPrefix(path, m.key)
+			return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		})
+		if i < 0 {
+			break
+		}
+		path = strings.TrimPrefix(strings.TrimPrefix(path, n.members[i].key), ".")
+		n = n.members[i].value
+	}
+	return n
 }
 
 // words is one word of a closed set, or a list of them, as package policy takes them.
@@ -467,7 +479,6 @@ var auditShape = object[Audit]{
 	},
 }
 
-// A readerEntry is the reader's part of a file.
 var readerShape = object[*engagement.Bars]{
 	fields: []field[*engagement.Bars]{
 		key("bars", "Confidence below which a reading is used less.", startingWith(barsShape.kind(), engagement.DefaultBars()),

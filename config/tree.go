@@ -116,6 +116,7 @@ func parseTree(name string, data []byte) (*node, *syntaxError) {
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	data = bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))
 	if at := invalidUTF8(data); at >= 0 {
 		return nil, &syntaxError{newPlaces(data).at(at), "the file is not UTF-8 from here on"}
 	}
