@@ -8,8 +8,9 @@
 // safety.
 //
 // The package knows no tool, server, clock, file or protocol. Everything in it is
-// a plain value and a pure function, safe for concurrent use, and small enough to
-// be checked by enumeration. It does not decide about a call (package policy) and
+// a plain value or a pure function, safe for concurrent use, and small enough to
+// be checked by enumeration; only lines.go moves bytes, between a reader and a
+// writer that it is handed. It does not decide about a call (package policy) and
 // does not read a request's text (package reader).
 //
 // To start, describe the work as a [Reading] and call [Derive]; combine what

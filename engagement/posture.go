@@ -106,18 +106,18 @@ const (
 	HILInterrupt                // block and ask now
 )
 
-var hILs = enum.Of[HIL]("hil mode", "review", "envelope", "defer", "interrupt")
+var hilModes = enum.Of[HIL]("hil mode", "review", "envelope", "defer", "interrupt")
 
 // HILs returns every HIL, least first.
-func HILs() []HIL { return hILs.All() }
+func HILs() []HIL { return hilModes.All() }
 
 // Rank returns the caution of the mode: 0 for [HILReview] up to 3 for [HILInterrupt], and
 // -1 for no mode.
 func (h HIL) Rank() int { return int(h) - 1 }
 
-func (h HIL) String() string                { return hILs.Word(h) }
-func (h HIL) MarshalText() ([]byte, error)  { return hILs.Marshal(h) }
-func (h *HIL) UnmarshalText(b []byte) error { return hILs.Unmarshal(b, h) }
+func (h HIL) String() string                { return hilModes.Word(h) }
+func (h HIL) MarshalText() ([]byte, error)  { return hilModes.Marshal(h) }
+func (h *HIL) UnmarshalText(b []byte) error { return hilModes.Unmarshal(b, h) }
 
 // Clarify is what to do about a request that leaves something open, least cautious
 // first. The zero Clarify is none.
