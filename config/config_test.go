@@ -315,6 +315,7 @@ func TestBounds(t *testing.T) {
 		"too deep in yaml":  {"c.yaml", deep("[", "]", 100_000), "c.yaml:1:257: more than 32 lists"},
 		"deep but parsed":   {"c.yaml", deep("[", "]", 40), "more than 32 lists"},
 		"deep by indenting": {"c.yaml", strings.Repeat("- ", 10_000) + "a", "more than 32 lists"},
+		"too many keys":     {"c.yaml", strings.Repeat("k: v\n", maxYAMLColons+1), "more than 10000 colons"},
 		"too many values":   {"c.jsonc", "[" + strings.Repeat("0,", maxNodes) + "]", "more than 100000 values"},
 		"brackets in text":  {"c.jsonc", `{"nope": "` + strings.Repeat("[", 1000) + `"}`, `unknown key "nope"`},
 		"long text":         {"c.jsonc", `{"$schema": "` + strings.Repeat("x", maxTextBytes+1) + `"}`, "longer than 32768 bytes"},

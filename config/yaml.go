@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,12 +13,20 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+// maxYAMLColons bounds the keys of a YAML file, without looking at what a colon is
+// for. The parser's time grows with the square of the keys of one mapping: 10,000
+// take it one or two seconds, 40,000 half a minute.
+const maxYAMLColons = 10_000
+
 // parseYAML reads one YAML document into the same tree that JSONC gives.
 // Anchors, aliases, merge keys and tags are refused: they would let a short
 // file say a great deal, and an error could no longer point at one place.
 func parseYAML(data []byte) (root *node, bad *syntaxError) {
 	if at := deepYAML(data); at >= 0 {
 		return nil, &syntaxError{newPlaces(data).at(at), tooDeep}
+	}
+	if bytes.Count(data, []byte(":")) > maxYAMLColons {
+		return nil, &syntaxError{Pos{1, 1}, fmt.Sprintf("more than %d colons in a YAML file: write it as JSONC", maxYAMLColons)}
 	}
 	// The parser is known to panic on some malformed files; a panic there is a
 	// fault of the file and must not take the program down.
