@@ -207,7 +207,8 @@ func TestPointers(t *testing.T) {
 			t.Errorf("%s leads to %s, want %s", pointer, got, want)
 		}
 	}
-	if found, exists, _ := lookUp(v, nil); !exists || kindOf(found) != "an object" {
+	whole, err := parsePointer("")
+	if found, exists, _ := lookUp(v, whole); err != nil || !exists || kindOf(found) != "an object" {
 		t.Error("the empty pointer is not the whole value")
 	}
 	for _, bad := range []string{"a", "/a~", "/a~2", "a/b", "#/a"} {

@@ -84,8 +84,6 @@ func (p pattern) matches(id catalog.ToolID) bool {
 	return glob(p.server, id.Server) && glob(p.tool, id.Tool)
 }
 
-func (p pattern) String() string { return p.server + "/" + p.tool }
-
 // glob reports whether s matches, where * is any run of characters, slashes
 // included, ? is one character, and a backslash takes the next byte literally.
 // It takes at most len(pattern)*len(s) steps and allocates nothing.
@@ -98,7 +96,9 @@ func glob(pattern, s string) bool {
 	for i < len(s) {
 		switch {
 		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, i
+			if star, mark = p, i; star+1 == len(pattern) {
+				return true
+			}
 			p++
 			continue
 		case p < len(pattern) && pattern[p] == '?':
