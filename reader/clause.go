@@ -45,6 +45,7 @@ type parser struct {
 	negated bool
 	soft    bool // the place was opened by a comma or a connector
 	polite  bool // the question began with "could" or the like
+	timed   bool // the sentence began with a time: "every day at 9 ..."
 
 	converse, goAhead, plain int // tokens that are pleasantries, assent, neither
 }
@@ -64,7 +65,7 @@ func (p *parser) parse() {
 // open begins a sentence.
 func (p *parser) open() {
 	p.mood, p.expect, p.purpose, p.gerund, p.passive, p.negated, p.soft = moodOpen, true, false, false, false, false, false
-	p.polite = false
+	p.polite, p.timed = false, false
 }
 
 // step takes the token at i and returns how many tokens it used up.
@@ -77,7 +78,7 @@ func (p *parser) step(i int) int {
 		p.comma(i)
 	}
 	p.count(t)
-	if t.quoted {
+	if t.quoted && !(p.timed && p.mood == moodOpen) {
 		if p.mood == moodOpen && t.isObject {
 			p.mood = moodTold
 		}
@@ -294,7 +295,8 @@ func (p *parser) grammar(i int) int {
 	case r.has(roleTo):
 		p.expect, p.purpose = true, true
 		return 1
-	case r.any(rolesOf(roleConverse, roleGoAhead, roleRecurring, roleDurable)) && p.mood == moodOpen && !t.isObject && !p.inPlace(i):
+	case r.any(rolesOf(roleConverse, roleGoAhead, roleRecurring, roleDurable)) && p.mood == moodOpen && !p.inPlace(i):
+		p.timed = r.any(rolesOf(roleRecurring, roleDurable))
 		return t.roleLen
 	}
 	return 0
@@ -429,6 +431,11 @@ var unknownVerb = &verbClass{name: "unknown", plain: meaning{act: engagement.Act
 // content takes any other word: the place for a verb is gone.
 func (p *parser) content(i int) int {
 	t := &p.tokens[i]
+	if p.timed && p.mood == moodOpen {
+		if first := p.norm[t.start]; t.roles.has(rolePreposition) || first >= '0' && first <= '9' {
+			return 1
+		}
+	}
 	if p.mood == moodOpen && !t.roles.has(roleFiller) {
 		p.mood = moodTold
 	}

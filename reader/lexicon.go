@@ -193,9 +193,9 @@ type lexicon struct {
 // compile reads the tables. An error names the file and line that is wrong.
 func compile() (*lexicon, error) {
 	lex := &lexicon{
-		entries: map[string]*entry{},
-		longest: map[string]int{},
-		near:    map[string]string{},
+		entries: make(map[string]*entry, 1<<14),
+		longest: make(map[string]int, 1<<13),
+		near:    make(map[string]string, 1<<15),
 		exts:    map[string]*entry{},
 		classes: map[string]*verbClass{},
 		byKind:  map[kind]engagement.DomainSet{},
@@ -318,12 +318,12 @@ func readVerbs(lex *lexicon) func(string) error {
 			return err
 		}
 		for _, verb := range phrases(line) {
-			for spelling, form := range lex.inflect(verb) {
-				e := lex.entry(spelling)
-				if e.class == nil || form&formBase != 0 && e.form&formBase == 0 {
-					e.class, e.form = class, form
+			for _, v := range lex.inflect(verb) {
+				e := lex.entry(v.spelling)
+				if e.class == nil || v.form&formBase != 0 && e.form&formBase == 0 {
+					e.class, e.form = class, v.form
 				} else if e.class == class {
-					e.form |= form
+					e.form |= v.form
 				}
 			}
 		}
@@ -485,30 +485,40 @@ func (lex *lexicon) correct(word string) string {
 	return ""
 }
 
-// inflect returns the spellings of a verb and their forms. In a phrasal verb the
-// first word is the one that changes.
-func (lex *lexicon) inflect(verb string) map[string]form {
+// inflection is a verb as it is spelled in one of its forms.
+type inflection struct {
+	spelling string
+	form     form
+}
+
+// inflect returns the spellings of a verb. In a phrasal verb the first word is
+// the one that changes.
+func (lex *lexicon) inflect(verb string) []inflection {
 	head, tail, phrasal := strings.Cut(verb, " ")
 	if phrasal {
 		tail = " " + tail
 	}
-	out := map[string]form{}
-	heads := []string{head}
-	if s, ok := strings.CutSuffix(head, "ize"); ok && len(head) > 5 {
-		heads = append(heads, s+"ise")
-	}
-	for _, h := range heads {
-		out[h+tail] |= formBase
-		out[withS(h)+tail] |= formS
-		out[withIng(h)+tail] |= formIng
+	out := make([]inflection, 0, 5)
+	for _, h := range spellings(head) {
+		past, participle := withEd(h), ""
 		if irregular, ok := lex.forms[h]; ok {
-			out[irregular[0]+tail] |= formPast
-			out[irregular[1]+tail] |= formPast
-		} else {
-			out[withEd(h)+tail] |= formPast
+			past, participle = irregular[0], irregular[1]
+		}
+		out = append(out, inflection{h + tail, formBase}, inflection{withS(h) + tail, formS},
+			inflection{withIng(h) + tail, formIng}, inflection{past + tail, formPast})
+		if participle != "" && participle != past {
+			out = append(out, inflection{participle + tail, formPast})
 		}
 	}
 	return out
+}
+
+// spellings returns a verb as it is written on both sides of the Atlantic.
+func spellings(verb string) []string {
+	if s, ok := strings.CutSuffix(verb, "ize"); ok && len(verb) > 5 {
+		return []string{verb, s + "ise"}
+	}
+	return []string{verb}
 }
 
 func withS(verb string) string { return plural(verb) }

@@ -265,10 +265,9 @@ func (d *decision) startsWith(ks kindSet) bool {
 // override lets standing wishes and recurring work name the act.
 func (d *decision) override() {
 	asked := d.reading.Act
-	if d.primary == nil || d.primary.class != nil || d.strong == 0 {
-		if d.roles.has(roleStanding) && !d.endsAsking {
-			d.reading.Act = engagement.ActGovern
-		}
+	acts := d.primary != nil && d.primary.class != nil && effectful(d.primary.act) && d.primary.strength == sure
+	if d.roles.has(roleStanding) && !d.endsAsking && !acts {
+		d.reading.Act = engagement.ActGovern
 	}
 	recurs := d.roles.has(roleRecurring) || d.roles.has(roleAdverbial) && d.strong > 0
 	if recurs && d.primary != nil && d.primary.class != nil && d.primary.strength >= likely && d.reading.Act != engagement.ActGovern {
@@ -306,7 +305,7 @@ func (d *decision) alternates() {
 	if d.strong >= 4 {
 		alt = alt.With(engagement.ActOrchestrate)
 	}
-	if d.roles.has(roleRemedy) && d.primary != nil && d.primary.class != nil && d.primary.class.name == "get" {
+	if d.roles.has(roleRemedy) && d.roles.has(roleWantBe) && (d.primary == nil || d.primary.class != nil && d.primary.class.name == "get") {
 		alt = alt.With(engagement.ActOperate)
 	}
 	if d.writesFile() {
@@ -385,12 +384,14 @@ func (d *decision) domains() {
 			set = set.With(engagement.DomainDocuments)
 		}
 	case engagement.ActAuthor:
-		elsewhere = d.kinds&^here != 0 || d.kinds.any(kindsOf(kindDoc))
-		if !d.kinds.any(kindsOf(kindRepo, kindIssue, kindCI)) {
+		elsewhere = d.kinds&^here != 0
+		if d.kinds.any(kindsOf(kindRepo, kindIssue, kindCI)) {
+			set = set.With(engagement.DomainCodeExec) // the history is read by running git
+		} else {
 			set &^= engagement.DomainsOf(engagement.DomainVCS)
 		}
 	case engagement.ActModify:
-		if d.kinds.any(kindsOf(kindEvent, kindPerson, kindBusiness, kindTicket)) {
+		if d.kinds.any(kindsOf(kindEvent, kindPerson)) {
 			set = set.With(engagement.DomainMessaging)
 		}
 	}

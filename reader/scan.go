@@ -182,7 +182,7 @@ func (p *page) chunk(chunk string, quote rune, code bool, rest string) rune {
 		p.next = max(p.next, pauseSoft)
 	}
 	if quote == 0 {
-		quote = opened(lead, core+rest)
+		quote = opened(lead, core, rest)
 	}
 	quoted := quote != 0 || code
 	body := strings.TrimRightFunc(core, closes)
@@ -202,8 +202,9 @@ func closes(r rune) bool {
 	return strings.ContainsRune(".,;:!?)]}>\"'`”’»*_…。，；：！？、", r)
 }
 
-// opened returns the mark that closes the quotation which lead opens, or 0.
-func opened(lead, rest string) rune {
+// opened returns the mark that closes the quotation which lead opens, or 0 where
+// neither the chunk nor the rest of the line has it.
+func opened(lead, chunk, rest string) rune {
 	for _, r := range lead {
 		var end rune
 		switch r {
@@ -216,7 +217,7 @@ func opened(lead, rest string) rune {
 		default:
 			continue
 		}
-		if strings.ContainsRune(rest, end) {
+		if strings.ContainsRune(chunk, end) || strings.ContainsRune(rest, end) {
 			return end
 		}
 	}
@@ -413,8 +414,11 @@ func (p *page) take(t *token, e *entry, n int, objectEnd *int, i int) {
 	if e.class != nil && t.class == nil {
 		t.class, t.form, t.verbLen, t.foreign = e.class, e.form, n, e.foreign
 	}
-	if e.roles != 0 && t.roles == 0 {
+	switch {
+	case e.roles != 0 && t.roles == 0:
 		t.roles, t.roleLen = e.roles, n
+	case t.roles.has(roleReadOnly) && e.roles.has(roleNegator): // "do not edit" is a cue as a whole, and negates
+		t.roles, t.roleLen = t.roles|e.roles, n
 	}
 	if e.domains != 0 && !t.isObject && i >= *objectEnd {
 		t.kinds, t.domains, t.isObject = e.kinds, e.domains, true
@@ -434,8 +438,21 @@ func (p *page) parted(i, j int) bool {
 
 func (p *page) text(t *token) []byte { return p.norm[t.start:t.end] }
 
+// isPlain reports whether scan would leave a phrase as it is.
+func isPlain(phrase string) bool {
+	for i := range len(phrase) {
+		if c := phrase[i]; c != ' ' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
 // normal returns a phrase of the tables as scan would write it.
 func normal(phrase string) string {
+	if isPlain(phrase) {
+		return phrase
+	}
 	p := &page{lex: &lexicon{}}
 	for chunk := range strings.FieldsSeq(phrase) {
 		p.words(chunk, false)
