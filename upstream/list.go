@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
@@ -43,7 +45,7 @@ func (x *session) listTools(ctx context.Context) (found, error) {
 		if size += int64(len(resp.Result)); size > x.s.o.MaxMessage {
 			return f, fmt.Errorf("its tools take more than %d bytes", x.s.o.MaxMessage)
 		}
-		added, cursor, err := f.takePage(resp.Result, names)
+		added, cursor, err := x.takePage(&f, resp.Result, names)
 		switch {
 		case err != nil:
 			return f, fmt.Errorf("page %d of its tools: %w", page, err)
@@ -61,9 +63,9 @@ func (x *session) listTools(ctx context.Context) (found, error) {
 	}
 }
 
-// takePage adds the tools of one page and returns how many were new, and the
+// takePage adds the tools of one page to f and returns how many were new, and the
 // cursor of the next page, nil for none. An empty string is a cursor.
-func (f *found) takePage(result json.RawMessage, names map[string]bool) (added int, cursor json.RawMessage, err error) {
+func (x *session) takePage(f *found, result json.RawMessage, names map[string]bool) (added int, cursor json.RawMessage, err error) {
 	raw, ok, err := strictjson.Get(result, "tools")
 	if err != nil {
 		return 0, nil, err
@@ -79,6 +81,9 @@ func (f *found) takePage(result json.RawMessage, names map[string]bool) (added i
 			f.problems = append(f.problems, fmt.Sprintf("entry %d has no name or is no object", f.entries))
 		case names[name]:
 			f.problems = append(f.problems, fmt.Sprintf("entry %d repeats the name %q: the first one counts", f.entries, name))
+		case x.modern && x.s.cfg.URL != "" && mcp.ValidateParamHeaderAnnotations(&mcp.Tool{RawInputSchema: schemaOf(entry)}) != nil:
+			// 2026-07-28 has clients leave such a tool out.
+			f.problems = append(f.problems, fmt.Sprintf("entry %d (%q) has an x-mcp-header that is not valid", f.entries, name))
 		default:
 			names[name] = true
 			f.tools = append(f.tools, entry)
@@ -99,4 +104,9 @@ func toolName(entry json.RawMessage) (string, bool) {
 	}
 	name := textMember(entry, "name")
 	return name, name != ""
+}
+
+func schemaOf(entry json.RawMessage) json.RawMessage {
+	schema, _, _ := strictjson.Get(entry, "inputSchema")
+	return schema
 }

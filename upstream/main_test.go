@@ -114,7 +114,7 @@ func start(t *testing.T, o Options, servers ...Server) *rig {
 	}()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
-		within(t, 30*time.Second, "the pool to end", ended)
+		inTime(t, 30*time.Second, "the pool to end", ended)
 	})
 	t.Cleanup(func() {
 		r.stop()
@@ -125,9 +125,9 @@ func start(t *testing.T, o Options, servers ...Server) *rig {
 	return r
 }
 
-// within fails the test when c is not closed in time. The time is generous:
+// inTime fails the test when c is not closed in time. The time is generous:
 // it bounds a hang, it measures nothing.
-func within(t *testing.T, d time.Duration, what string, c <-chan struct{}) {
+func inTime(t *testing.T, d time.Duration, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:

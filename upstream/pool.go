@@ -189,6 +189,9 @@ func (p *Pool) Run(ctx context.Context) error {
 	wg.Wait()
 	p.launch.close()
 	<-launched
+	if idle, ok := p.o.HTTP.(interface{ CloseIdleConnections() }); ok {
+		idle.CloseIdleConnections()
+	}
 	return ctx.Err()
 }
 

@@ -126,9 +126,9 @@ func (p *process) watch(to io.Writer, stderr *os.File) {
 // end makes the child leave, and everything it started with it.
 func (p *process) end() {
 	_ = p.stdin.Close()
-	if !p.gone(endTimeout) {
+	if !within(p.exited, endTimeout) {
 		p.group.signal(p.cmd, false)
-		if !p.gone(termTimeout) {
+		if !within(p.exited, termTimeout) {
 			p.group.signal(p.cmd, true)
 		}
 	}
@@ -136,11 +136,12 @@ func (p *process) end() {
 	<-p.closed
 }
 
-func (p *process) gone(within time.Duration) bool {
-	t := time.NewTimer(within)
+// within reports whether c is closed in d.
+func within(c <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-p.exited:
+	case <-c:
 		return true
 	case <-t.C:
 		return false

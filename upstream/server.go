@@ -193,6 +193,7 @@ func (s *server) startError(err error, after time.Duration) *Error {
 func (s *server) serve(ctx context.Context, sess *session) *Error {
 	s.update(func() { s.state, s.sess = Ready, sess })
 	s.log.Info("server ready", "protocol", sess.version)
+	defer sess.listen(ctx)()
 	due := time.NewTimer(0)
 	defer due.Stop()
 	last, retry := time.Time{}, relistPause
@@ -282,7 +283,7 @@ func (l Listing) equal(m Listing) bool {
 // call waits for the server, sends req, and waits for the answer.
 func (s *server) call(ctx context.Context, req Request) (Response, error) {
 	began := time.Now()
-	for {
+	for tries := 1; ; tries++ {
 		sess, err := s.await(ctx, req.Method, began)
 		if err != nil {
 			return Response{}, err
@@ -297,12 +298,11 @@ func (s *server) call(ctx context.Context, req Request) (Response, error) {
 		if err == nil {
 			return resp, nil
 		}
-		if err.Kind == Lost && !err.Sent && ctx.Err() == nil {
-			// The connection was gone before the first byte: this is still
-			// the first try.
-			if s.forget(ctx, sess) {
-				continue
-			}
+		// Where the connection was gone before the first byte, or the server
+		// refused a request of a session it has forgotten, this is still the
+		// first try.
+		if err.Kind == Lost && !err.Sent && tries < 3 && s.forget(ctx, sess) {
+			continue
 		}
 		return Response{}, err
 	}
@@ -373,6 +373,18 @@ func (s *server) notify(ctx context.Context, method string, params json.RawMessa
 	}
 	if err := sess.notify(ctx, method, params); err != nil {
 		return &Error{Server: s.cfg.Alias, Method: method, Kind: Lost, Err: err}
+	}
+	return nil
+}
+
+// inputSchema returns the schema of the tool called name in the last listing,
+// or nil.
+func (s *server) inputSchema(name string) json.RawMessage {
+	l, _ := s.lastListing()
+	for _, tool := range l.Tools {
+		if textMember(tool, "name") == name {
+			return schemaOf(tool)
+		}
 	}
 	return nil
 }

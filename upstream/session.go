@@ -37,8 +37,11 @@ type conn interface {
 	// close ends the connection and returns when nothing of it is left.
 	close()
 	pid() int // of the child, 0 where there is none
-	// agreed is told the outcome of the handshake.
+	// agreed is told the outcome of the handshake, before it is over.
 	agreed(version string, modern bool)
+	// listen begins to take what the server sends outside any exchange, where
+	// that needs to be asked for. It is called once, after the handshake.
+	listen()
 }
 
 // pending is one request that waits for its answer.
@@ -224,6 +227,42 @@ func (x *session) stamp(meta []byte) ([]byte, error) {
 		return nil, err
 	}
 	return strictjson.Set(meta, metaCapabilities, x.s.o.Capabilities)
+}
+
+// listen has the server send what belongs to no request, until ctx ends or
+// the function it returns is called, which waits for that.
+func (x *session) listen(ctx context.Context) (stop func()) {
+	if !x.modern {
+		x.conn.listen()
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		x.subscribe(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// subscribe keeps a subscription to all changes of lists open. A server that
+// refuses it has none.
+func (x *session) subscribe(ctx context.Context) {
+	const filter = `{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`
+	for pause := time.Second; ctx.Err() == nil; pause = min(2*pause, time.Minute) {
+		began := time.Now()
+		resp, e := x.call(ctx, Request{Method: "subscriptions/listen", Params: json.RawMessage(filter)}, 0)
+		if resp.Error != nil || (e != nil && (e.Kind == Refused || e.Kind == Invalid)) {
+			return
+		}
+		if time.Since(began) > healthy {
+			pause = time.Second
+		}
+		wait(ctx, pause)
+	}
 }
 
 func (x *session) notify(ctx context.Context, method string, params json.RawMessage) error {

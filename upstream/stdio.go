@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
@@ -25,18 +23,12 @@ const lostGrace = 300 * time.Millisecond
 // and &; sets no bound to a line; and matches ids by type, so that a child
 // answering "7" to 7 hangs the call.
 type stdio struct {
-	s    *server
+	*table
 	proc *process // nil in tests that need no process
 	w    *jsonrpc.LineWriter
 	out  io.WriteCloser
 	in   *inbound
 	read chan struct{} // closed when the reader has ended
-	over chan struct{} // closed by fail
-
-	mu      sync.Mutex // guards what follows
-	pending map[string]*pending
-	err     error // why it is over
-	garbage bool  // a garbage line has been logged
 }
 
 // openStdio starts the child of s and connects to it.
@@ -54,21 +46,16 @@ func openStdio(ctx context.Context, s *server, l *launcher) (conn, error) {
 
 func newStdio(s *server, r io.Reader, w io.WriteCloser) *stdio {
 	c := &stdio{
-		s: s, w: jsonrpc.NewLineWriter(w), out: w,
-		read: make(chan struct{}), over: make(chan struct{}), pending: map[string]*pending{},
+		table: newTable(s), w: jsonrpc.NewLineWriter(w), out: w, read: make(chan struct{}),
 	}
 	c.in = newInbound(s, func(ctx context.Context, line []byte) { _ = c.w.Send(ctx, line) })
 	return c
 }
 
 func (c *stdio) send(ctx context.Context, p *pending) error {
-	c.mu.Lock()
-	if c.err != nil {
-		defer c.mu.Unlock()
-		return c.err
+	if err := c.add(p); err != nil {
+		return err
 	}
-	c.pending[p.id] = p
-	c.mu.Unlock()
 	err := c.w.Send(ctx, jsonrpc.AppendRequest(nil, json.RawMessage(p.id), p.method, p.params))
 	if err != nil {
 		c.take(p.id)
@@ -89,15 +76,8 @@ func (c *stdio) notify(ctx context.Context, method string, params json.RawMessag
 	return c.w.Send(ctx, jsonrpc.AppendNotification(nil, method, params))
 }
 
-func (c *stdio) lost() <-chan struct{} { return c.over }
-
-func (c *stdio) why() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
-
 func (c *stdio) agreed(string, bool) {}
+func (c *stdio) listen()             {}
 
 func (c *stdio) pid() int {
 	if c.proc == nil {
@@ -122,40 +102,6 @@ func (c *stdio) close() {
 	c.in.close()
 }
 
-// fail ends every call that is waiting. The first reason counts.
-func (c *stdio) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return
-	}
-	c.err = err
-	close(c.over)
-	for _, p := range c.pending {
-		p.settle(Response{}, &Error{Kind: Lost, Sent: true, Err: err})
-	}
-	clear(c.pending)
-	c.in.end()
-}
-
-// take removes the pending request with this id.
-func (c *stdio) take(id string) *pending {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.pending[id]
-	delete(c.pending, id)
-	return p
-}
-
-func (c *stdio) byToken(token string) *pending {
-	if len(token) < 2 || token[0] != 'g' {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pending[token[1:]]
-}
-
 // watchWriter notices a child that closed its stdin.
 func (c *stdio) watchWriter() {
 	select {
@@ -176,8 +122,9 @@ func (c *stdio) readAll(r io.ReadCloser) {
 	defer r.Close()
 	err := c.readLines(r)
 	if c.proc != nil {
-		if c.proc.gone(lostGrace) {
+		if within(c.proc.exited, lostGrace) {
 			err = c.proc.how()
+			within(c.proc.closed, lostGrace) // its last words
 		} else if errors.Is(err, io.EOF) {
 			err = errors.New("it closed its standard output")
 		}
@@ -230,67 +177,6 @@ func (c *stdio) message(line []byte, unfinished bool) {
 	case m.IsNotification():
 		c.in.notification(m, c.byToken)
 	default:
-		if p := c.claim(m.ID); p != nil {
-			p.settle(answer(m))
-		}
+		c.answered(m)
 	}
-}
-
-// bad handles a line that is no acceptable message: the call it answers fails,
-// the connection lives on.
-func (c *stdio) bad(line []byte, err error) {
-	if c.failCall(looseID(line), &Error{Kind: Invalid, Sent: true, Err: err}) {
-		return
-	}
-	c.s.tally.garbage.Add(1)
-	c.mu.Lock()
-	first := !c.garbage
-	c.garbage = true
-	c.mu.Unlock()
-	if first {
-		c.s.log.Warn("server writes to stdout what is no message; such lines are skipped",
-			"line", printable(string(line[:min(len(line), 200)])), "err", err)
-	}
-}
-
-// failCall ends the call with this id and reports whether there was one.
-func (c *stdio) failCall(raw json.RawMessage, e *Error) bool {
-	id, _, err := ourID(raw)
-	if err != nil {
-		return false
-	}
-	p := c.take(id)
-	if p == nil {
-		return false
-	}
-	p.settle(Response{}, e)
-	return true
-}
-
-// claim returns the pending request that an id names and removes it; nil, and
-// counted, where there is none.
-func (c *stdio) claim(raw json.RawMessage) *pending {
-	id, loose, err := ourID(raw)
-	if err != nil {
-		c.s.tally.unknown.Add(1)
-		return nil
-	}
-	p := c.take(id)
-	switch {
-	case p != nil && loose:
-		if c.s.tally.quoted.Add(1) == 1 {
-			c.s.log.Warn("server spells the ids of its answers differently; they are taken all the same")
-		}
-	case p == nil && c.s.gaveOut(id):
-		c.s.tally.late.Add(1)
-	case p == nil:
-		c.s.tally.unknown.Add(1)
-	}
-	return p
-}
-
-// gaveOut reports whether a request has had this id.
-func (s *server) gaveOut(id string) bool {
-	n, err := strconv.ParseInt(id, 10, 64)
-	return err == nil && n > 0 && n <= s.ids.Load()
 }

@@ -32,7 +32,7 @@ func TestBytesGoThroughUnchanged(t *testing.T) {
 	if d := r.Status()[0].Dropped; d.Garbage == 0 {
 		t.Error("garbage lines were not counted")
 	}
-	if n := strings.Count(r.logs.String(), "such lines are skipped"); n != 1 {
+	if n := strings.Count(r.logs.String(), "that is skipped"); n != 1 {
 		t.Errorf("got %d lines in the log about garbage, want 1", n)
 	}
 }
@@ -76,7 +76,7 @@ func TestManyCallsAtOnceKeepTheirAnswers(t *testing.T) {
 		}
 		released += got.Released
 	}
-	within(t, time.Minute, "200 answers", ended)
+	inTime(t, time.Minute, "200 answers", ended)
 }
 
 // Each line is what a server was seen to answer with; ID stands for the id.
