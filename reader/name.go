@@ -30,6 +30,9 @@ var hosts = map[string]bool{
 // name recognises addresses, paths, files, references and identifiers. words
 // tells whether the words inside say something too, as those of an address do.
 func (p *page) name(body, tail string) (e *entry, words bool) {
+	if isWord(body) && !strings.HasPrefix(tail, "()") {
+		return nil, false
+	}
 	switch {
 	case strings.Contains(body, "://"), strings.HasPrefix(body, "www."):
 		return nameWeb, true
@@ -66,6 +69,17 @@ func (p *page) name(body, tail string) (e *entry, words bool) {
 		return nameCode, false
 	}
 	return nil, false
+}
+
+// isWord reports whether s is an ordinary word: small letters, but perhaps for
+// the first.
+func isWord(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (i > 0 || c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *page) pathOrFile(body string) *entry {

@@ -32,7 +32,7 @@ func New() (*Reader, error) {
 }
 
 // Read returns what a request asks for. It takes any bytes; of a text of more
-// than 8 KiB it reads the first six and the last two. The result depends on
+// than 6 KiB it reads the first four and the last two. The result depends on
 // nothing but the text, and every axis has a value.
 //
 // The confidence is below 0.2 where the words ask for nothing by themselves ("yes,

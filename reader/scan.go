@@ -11,7 +11,7 @@ import (
 // A text longer than headBytes and tailBytes together is read at both ends: the
 // request stands before or after what was pasted.
 const (
-	headBytes = 6 << 10
+	headBytes = 4 << 10
 	tailBytes = 2 << 10
 )
 
@@ -197,9 +197,21 @@ func (p *page) chunk(chunk string, quote rune, code bool, rest string) rune {
 	return quote
 }
 
-func opens(r rune) bool { return strings.ContainsRune("([{<\"'`“‘«*_¿¡>„", r) }
+func opens(r rune) bool {
+	switch r {
+	case '(', '[', '{', '<', '"', '\'', '`', '“', '‘', '«', '*', '_', '¿', '¡', '>', '„':
+		return true
+	}
+	return false
+}
+
 func closes(r rune) bool {
-	return strings.ContainsRune(".,;:!?)]}>\"'`”’»*_…。，；：！？、", r)
+	switch r {
+	case '.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '"', '\'', '`', '”', '’', '»', '*', '_',
+		'…', '。', '，', '；', '：', '！', '？', '、':
+		return true
+	}
+	return false
 }
 
 // opened returns the mark that closes the quotation which lead opens, or 0 where
@@ -283,6 +295,9 @@ func (p *page) mark(body string, e *entry) {
 
 // words cuts at everything that is neither letter nor digit.
 func (p *page) words(body string, quoted bool) {
+	if p.simple(body, quoted) {
+		return
+	}
 	joined := false
 	start := -1
 	flush := func(end int) {
@@ -316,6 +331,24 @@ func (p *page) words(body string, quoted bool) {
 		}
 	}
 	flush(len(body))
+}
+
+// simple adds a chunk that is one word of ASCII letters and digits, as most are.
+func (p *page) simple(body string, quoted bool) bool {
+	upper := false
+	for i := range len(body) {
+		c := body[i]
+		if !isLetter(c) && (c < '0' || c > '9') {
+			return false
+		}
+		upper = upper || c <= 'Z' && c >= 'A'
+	}
+	p.letters += len(body)
+	if upper {
+		body = strings.ToLower(body)
+	}
+	p.push(body).quoted = quoted
+	return true
 }
 
 // word adds one word. Apostrophes go: "don't" is looked up as "dont", and a
