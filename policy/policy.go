@@ -237,6 +237,26 @@ func (s Scope) Limits() engagement.Limits {
 	return limits
 }
 
+// ScopeState is what a search for tools found one able to do, most able first. None
+// of them is a failure. The zero ScopeState is none.
+type ScopeState uint8
+
+const (
+	CanExecute    ScopeState = iota + 1 // a tool that may run here does it
+	CanAnalyze                          // only tools that read match
+	CanRecommend                        // a tool exists that may not run here: tell the person
+	OutsideDomain                       // nothing matches
+)
+
+var scopeStates = enum.Of[ScopeState]("scope state", "can_execute", "can_analyze", "can_recommend", "outside_domain")
+
+// ScopeStates returns every ScopeState, most able first.
+func ScopeStates() []ScopeState { return scopeStates.All() }
+
+func (s ScopeState) String() string                { return scopeStates.Word(s) }
+func (s ScopeState) MarshalText() ([]byte, error)  { return scopeStates.Marshal(s) }
+func (s *ScopeState) UnmarshalText(b []byte) error { return scopeStates.Unmarshal(b, s) }
+
 // Preset is a ready choice of egress classes. The zero Preset lets nothing leave.
 type Preset uint8
 

@@ -280,6 +280,7 @@ func checkWords[T word, P interface {
 
 func TestWords(t *testing.T) {
 	checkWords(t, Scopes(), "read write bridge admin")
+	checkWords(t, ScopeStates(), "can_execute can_analyze can_recommend outside_domain")
 	checkWords(t, Presets(), "strict workbench")
 	checkWords(t, Levels(), "L0 L1 L2 L3")
 	checkWords(t, Pins(), "accepted new changed suspect gone")

@@ -102,7 +102,7 @@ type Outcome struct {
 	By        Ref       // the first rule with it
 	NamesTool bool      // allow: a rule that matched names the tool outright
 	Failed    []Failure // rules that could not be put to the arguments, counted as said at Compile
-	Open      []Ref     // rules that match if the arguments do, which are not known
+	Open      []Ref     // rules that match if the arguments do, which are not known; they count for nothing else
 }
 
 // Failure is a rule that could not be put to a call, and why.
