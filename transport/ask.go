@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,6 +64,9 @@ func readReply(result json.RawMessage) gate.Reply {
 // answer, at most a.Wait. A question that is given up is withdrawn.
 func (x *exchange) ask(ctx context.Context, a gate.Ask, token json.RawMessage) gate.Reply {
 	none := gate.Reply{Action: gate.NoAnswer}
+	if a.Wait <= 0 {
+		return none // a question that cannot be answered would only flash by
+	}
 	id, answer, ok := x.c.asked.add()
 	if !ok {
 		return none
@@ -123,6 +127,10 @@ func (x *exchange) tick(ctx context.Context, token json.RawMessage, n int) {
 	x.send(ctx, jsonrpc.AppendNotification(nil, "notifications/progress", params))
 }
 
+// askedPrefix begins the ids of our requests, so that none can be taken for an
+// id of the client's.
+const askedPrefix = "gate-"
+
 // asked are the requests that we sent to a client and that it has not
 // answered. The zero value is ready.
 type asked struct {
@@ -145,7 +153,7 @@ func (a *asked) add() (id string, answer <-chan jsonrpc.Message, ok bool) {
 		a.wait = make(map[string]chan jsonrpc.Message)
 	}
 	a.last++
-	id = "gate-" + strconv.Itoa(a.last) // a name of our own: no id of the client's can be meant
+	id = askedPrefix + strconv.Itoa(a.last)
 	ch := make(chan jsonrpc.Message, 1)
 	a.wait[id] = ch
 	return id, ch, true
@@ -172,6 +180,16 @@ func (a *asked) deliver(m jsonrpc.Message) bool {
 	}
 	delete(a.wait, id)
 	ch <- m
+	return true
+}
+
+// fail ends the wait for an answer that came, but broken. It reports whether
+// the id is one of ours.
+func (a *asked) fail(id json.RawMessage, e *jsonrpc.Error) bool {
+	if name, ok := asString(id); !ok || !strings.HasPrefix(name, askedPrefix) {
+		return false
+	}
+	a.deliver(jsonrpc.Message{ID: id, Error: e.Raw()})
 	return true
 }
 

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,6 +48,33 @@ type terms struct {
 	version string
 	client  string // what the client calls itself
 	asks    bool   // it declared form elicitation
+}
+
+// refusal is the answer to bytes that are no message. Where a request's id
+// could be read before the fault it is echoed, since a client that cannot tell
+// which of its requests failed would wait for ever. An answer of the client's
+// is never answered: id is nil then, and answers is its id.
+func refusal(line []byte, err error) (id, answers json.RawMessage, e *jsonrpc.Error) {
+	bad := &jsonrpc.InvalidError{Code: jsonrpc.CodeParse, Err: err}
+	errors.As(err, &bad)
+	id = bad.ID
+	method := false
+	for m, err := range strictjson.Object(line) {
+		if err != nil {
+			break
+		}
+		switch {
+		case m.Name == "id" && id == nil && isToken(m.Value):
+			id = m.Value
+		case m.Name == "method":
+			method = true
+		}
+	}
+	e = &jsonrpc.Error{Code: int64(bad.Code), Message: bad.Error()}
+	if !method && bad.ID == nil {
+		return nil, id, e
+	}
+	return id, nil, e
 }
 
 func invalidParams(format string, a ...any) *jsonrpc.Error {

@@ -230,9 +230,8 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, c caller) {
 	}
 	m, err := jsonrpc.Parse(body)
 	if err != nil {
-		var bad *jsonrpc.InvalidError
-		errors.As(err, &bad)
-		writeError(w, http.StatusBadRequest, bad.ID, &jsonrpc.Error{Code: int64(bad.Code), Message: bad.Error()})
+		id, _, e := refusal(body, err)
+		writeError(w, http.StatusBadRequest, id, e)
 		return
 	}
 	if m.IsRequest() {

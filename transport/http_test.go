@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/gate"
@@ -655,13 +656,40 @@ func TestLongCallBecomesAStream(t *testing.T) {
 }
 
 func TestIdleSessionsEnd(t *testing.T) {
-	g := &fakeGate{}
-	s := startHTTP(t, g, Options{}, HTTPOptions{Idle: time.Millisecond})
-	s.init(`{}`)
-	s.modern("tools/call", `"name":"echo"`, `{}`, "Authorization: Bearer bob")
-	for i := range 2 {
-		waitFor(t, "the session to end", g.opened(i).closed.Load)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		g := &fakeGate{}
+		h := New(g, [32]byte{}, Options{}).HTTP(HTTPOptions{})
+		defer h.Close()
+		c := caller{who: gate.Identity{Principal: "alice"}}
+		s := h.sessions.add(c, func() *conn { return h.newConn(c.who) })
+		shared := h.sessions.share(c, func() *conn { return h.newConn(c.who) })
+		for _, s := range []*session{s, shared} {
+			if _, err := s.session(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(24 * time.Hour) // both are in use: a stream may be open all day
+		h.sessions.release(shared)
+		h.sessions.release(s)
+		time.Sleep(29 * time.Minute)
+		if h.sessions.find(s.name, c) != s {
+			t.Fatal("a session ended before its time")
+		}
+		h.sessions.release(s)
+		time.Sleep(29 * time.Minute) // since it was used last
+		synctest.Wait()
+		if !g.opened(1).closed.Load() || g.opened(0).closed.Load() {
+			t.Errorf("closed: legacy %v, modern %v; want only the modern one", g.opened(0).closed.Load(), g.opened(1).closed.Load())
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if !g.opened(0).closed.Load() || h.sessions.find(s.name, c) != nil {
+			t.Error("an idle session did not end")
+		}
+		if again := h.sessions.share(c, func() *conn { return h.newConn(c.who) }); again == nil || again == shared {
+			t.Error("no new session after the idle one")
+		}
+	})
 }
 
 func TestTooManySessions(t *testing.T) {

@@ -99,9 +99,10 @@ func (st *stdio) read(work, lasting context.Context, r *jsonrpc.LineReader) erro
 func (st *stdio) take(work, lasting context.Context, line []byte) {
 	m, err := jsonrpc.Parse(line)
 	if err != nil {
-		var bad *jsonrpc.InvalidError
-		errors.As(err, &bad)
-		st.refuse(lasting, bad.ID, &jsonrpc.Error{Code: int64(bad.Code), Message: bad.Error()})
+		id, answers, e := refusal(line, err)
+		if !st.c.asked.fail(answers, e) {
+			st.refuse(lasting, id, e)
+		}
 		return
 	}
 	switch {

@@ -127,6 +127,7 @@ func TestAnswersOfAClient(t *testing.T) {
 		{"an unknown action", `"result":{"action":"Accept","content":{"decision":"once"}}`, "not run: no-answer "},
 		{"a folded member", `"result":{"Action":"accept","content":{"decision":"once"}}`, "not run: no-answer "},
 		{"a folded decision", `"result":{"action":"accept","content":{"Decision":"once"}}`, "not run: no-answer "},
+		{"an answer that is broken JSON", `"result":{"action":"accept","action":"decline"}`, "not run: no-answer "},
 		{"a result that is no object", `"result":true`, "not run: no-answer "},
 		{"an error", `"error":{"code":-32601,"message":"no elicitation"}`, "not run: no-answer "},
 	}
