@@ -127,16 +127,15 @@ func (o Options) decide(ctx context.Context, d Decision) (Ticket, error) {
 		return Ticket{}, err
 	}
 	t, err := o.change(ctx, d.Ticket, func(t *Ticket) (*Decision, error) {
-		to := Denied
-		if d.Verdict == Allow {
-			to = Approved
-			if err := o.Ring.allows(d, t, t.Level); err != nil {
-				return nil, err
-			}
-		}
+		to := map[Verdict]State{Allow: Approved, Deny: Denied}[d.Verdict]
 		now := o.clock()
 		if expired(t, now) {
 			return nil, &StateError{t.ID, Expired, to}
+		}
+		if d.Verdict == Allow {
+			if err := o.Ring.allows(d, t, t.Level); err != nil {
+				return nil, err
+			}
 		}
 		if err := t.step(to, now); err != nil {
 			return nil, err

@@ -41,35 +41,46 @@ func display(s string, oneLine bool) string {
 	marks := 0
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
-		run := runLength(s[i:], r, size)
-		if marks++; !unicode.Is(unicode.Mn, r) {
+		if marks++; r < utf8.RuneSelf || !unicode.Is(unicode.Mn, r) {
 			marks = 0
 		}
-		imitates := strings.ContainsRune(lookalikes, r) && inWord(latin, i)
-		switch shown := visible(r, s[i:i+size], oneLine); {
-		case isSpace(r) && run > maxSpaces:
-			fmt.Fprintf(&b, "⟨%d spaces⟩", run)
-			i += run * size
-		case r == '\n' && blankBreaks(s[i:]) > maxBreaks:
-			blank := len(s[i:]) - len(strings.TrimLeftFunc(s[i:], isBlank))
-			fmt.Fprintf(&b, "⟨%d line breaks in %d bytes of blanks⟩", blankBreaks(s[i:]), blank)
-			i += blank
-		case shown != "" && len(shown) > 3 && run > 1:
-			fmt.Fprintf(&b, "%s×%d⟩", strings.TrimSuffix(shown, "⟩"), run)
-			i += run * size
-		case shown != "":
-			b.WriteString(shown)
-			i += size
-		case imitates || marks > maxMarks:
-			fmt.Fprintf(&b, "⟨U+%04X⟩", r)
-			i += size
-		default:
-			b.WriteString(s[i : i+size])
-			i += size
+		text, n := shown(s[i:], r, size, oneLine)
+		if text == "" && r >= utf8.RuneSelf && (marks > maxMarks || inWord(latin, i) && strings.ContainsRune(lookalikes, r)) {
+			text = codePoint(r)
 		}
+		if text == "" {
+			text = s[i : i+n]
+		}
+		b.WriteString(text)
+		i += n
 	}
 	return b.String()
 }
+
+// shown returns what stands for the first n bytes of s, which begins with r,
+// or "" where they may be shown as they are.
+func shown(s string, r rune, size int, oneLine bool) (text string, n int) {
+	if r == '\n' {
+		if breaks := blankBreaks(s); breaks > maxBreaks {
+			blank := len(s) - len(strings.TrimLeftFunc(s, isBlank))
+			return fmt.Sprintf("⟨%d line breaks in %d bytes of blanks⟩", breaks, blank), blank
+		}
+	}
+	if isSpace(r) {
+		if run := runLength(s, r, size); run > maxSpaces {
+			return fmt.Sprintf("⟨%d spaces⟩", run), run * size
+		}
+	}
+	text = visible(r, s[:size], oneLine)
+	if bare, ok := strings.CutSuffix(text, "⟩"); ok {
+		if run := runLength(s, r, size); run > 1 {
+			return fmt.Sprintf("%s×%d⟩", bare, run), run * size
+		}
+	}
+	return text, size
+}
+
+func codePoint(r rune) string { return fmt.Sprintf("⟨U+%04X⟩", r) }
 
 // visible returns what stands for r, or "" where r may be shown as it is.
 func visible(r rune, raw string, oneLine bool) string {
@@ -78,12 +89,12 @@ func visible(r rune, raw string, oneLine bool) string {
 		return fmt.Sprintf("⟨0x%02X⟩", raw[0])
 	case r == '\n' && oneLine:
 		return "⏎"
-	case r == '\n', r == ' ':
+	case r == '\n', ' ' <= r && r <= '~':
 		return ""
 	case r == '\t':
 		return "⇥"
 	case strings.ContainsRune("⟨⟩⏎⇥", r), hidden(r):
-		return fmt.Sprintf("⟨U+%04X⟩", r)
+		return codePoint(r)
 	}
 	return ""
 }

@@ -44,8 +44,9 @@ type Signer interface {
 	Sign(message []byte) ([]byte, error)
 }
 
-// keyID is derived from the public key, so that an entry cannot lie about it.
-func keyID(public []byte) string { return "k_" + hexSHA256(public)[:32] }
+// KeyID returns the id of a public key. It is derived, so that an entry cannot
+// lie about it.
+func KeyID(public []byte) string { return "k_" + hexSHA256(public)[:32] }
 
 // A GateKey is the home's own key. It signs what a client answered (level L0)
 // and proves only that some gate of this home wrote it.
@@ -87,7 +88,7 @@ func makeGateKey(dir, path string, random io.Reader) ([]byte, error) {
 }
 
 // KeyID returns the key's id.
-func (k *GateKey) KeyID() string { return keyID(k.public()) }
+func (k *GateKey) KeyID() string { return KeyID(k.public()) }
 
 // Sign signs the message.
 func (k *GateKey) Sign(message []byte) ([]byte, error) { return ed25519.Sign(k.private, message), nil }
@@ -202,7 +203,7 @@ func (r *Ring) replay(lines []byte) error {
 }
 
 func (r *Ring) admit(e enrolment, before []byte) error {
-	if e.Approver.Key != keyID(e.Approver.Public) {
+	if e.Approver.Key != KeyID(e.Approver.Public) {
 		return fmt.Errorf("%s is not the id of its key", e.Approver.Key)
 	}
 	if e.Before != hexSHA256(before) {
@@ -245,6 +246,9 @@ func (r *Ring) check(kind KeyKind, public, message, signature []byte) error {
 	}
 	return verify(public, message, signature)
 }
+
+// Dir returns the directory of the keys.
+func (r *Ring) Dir() string { return r.dir }
 
 // Approvers returns the enrolled keys in the order of their enrolment.
 func (r *Ring) Approvers() []Approver { return slices.Clone(r.approvers) }
@@ -311,7 +315,7 @@ func (e *NeedsKeyError) Error() string {
 // Enroll adds a key. By signs for it: an enrolled key, or the new key itself
 // where it is the first. Two enrolments at once cannot both succeed.
 func (r *Ring) Enroll(a Approver, by Signer, now time.Time) error {
-	a.Key = keyID(a.Public)
+	a.Key = KeyID(a.Public)
 	if len(r.approvers) > 0 && r.index(by.KeyID()) < 0 {
 		return &NeedsKeyError{r.Approvers()}
 	}
@@ -487,7 +491,7 @@ func unseal(file, passphrase []byte) (*ApproverKey, error) {
 }
 
 // KeyID returns the key's id.
-func (k *ApproverKey) KeyID() string { return keyID(k.public) }
+func (k *ApproverKey) KeyID() string { return KeyID(k.public) }
 
 // Sign signs the message. It is an error after [ApproverKey.Forget].
 func (k *ApproverKey) Sign(message []byte) ([]byte, error) {
