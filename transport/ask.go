@@ -94,7 +94,7 @@ func (x *exchange) ask(ctx context.Context, a gate.Ask, token json.RawMessage) g
 			x.withdraw(ctx, id, "the wait for an answer is over")
 			return none
 		case <-ctx.Done():
-			x.withdraw(context.WithoutCancel(ctx), id, "the call was cancelled")
+			x.withdraw(ctx, id, "the call was cancelled")
 			return none
 		case <-tick.C:
 			x.tick(ctx, token, ticks)
@@ -109,6 +109,8 @@ func (x *exchange) withdraw(ctx context.Context, id, reason string) {
 	params := strictjson.AppendString([]byte(`{"requestId":`), id)
 	params = append(params, `,"reason":`...)
 	params = append(strictjson.AppendString(params, reason), '}')
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), unwind)
+	defer stop()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err := x.out.send(ctx, jsonrpc.AppendNotification(nil, "notifications/cancelled", params)); err != nil {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -157,9 +158,13 @@ func (p params) unfolded(names ...string) *jsonrpc.Error {
 	return nil
 }
 
+// asString decodes a raw member that is a string.
 func asString(raw []byte) (string, bool) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 { // raw is a part of a message that was checked
+		return string(raw[1 : len(raw)-1]), true
 	}
 	var s string
 	return s, json.Unmarshal(raw, &s) == nil

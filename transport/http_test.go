@@ -42,7 +42,7 @@ type site struct {
 func startHTTP(t testing.TB, g *fakeGate, o Options, ho HTTPOptions) *site {
 	t.Helper()
 	if ho.Tokens == nil {
-		ho.Tokens = fakeTokens{"alice": {"*"}, "bob": {"*"}, "alice-2": {"*"}, "carl": {"home", "work"}, "dora": nil}
+		ho.Tokens = fakeTokens{"laptop": {"*"}, "server": {"*"}, "laptop-2": {"*"}, "build": {"home", "work"}, "guest": nil}
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ln, err := Listen(ctx, "127.0.0.1:0", false)
@@ -61,14 +61,14 @@ func startHTTP(t testing.TB, g *fakeGate, o Options, ho HTTPOptions) *site {
 	return s
 }
 
-// request makes a POST of body with token "alice"; headers are "Name: value".
+// request makes a POST of body with token "laptop"; headers are "Name: value".
 func (s *site) request(body string, headers ...string) *http.Request {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), "POST", "http://"+s.addr+"/mcp", strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer alice")
+	r.Header.Set("Authorization", "Bearer laptop")
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	set(r, headers...)
@@ -232,10 +232,10 @@ func TestWhoMayComeIn(t *testing.T) {
 		{"Authorization: ", 401},
 		{"Authorization: Bearer", 401},
 		{"Authorization: Bearer  ", 401},
-		{"Authorization: Bearer mallory", 401},
-		{"Authorization: Basic alice", 401},
-		{"Authorization: alice", 401},
-		{"Authorization: bearer alice", 200},
+		{"Authorization: Bearer forged", 401},
+		{"Authorization: Basic laptop", 401},
+		{"Authorization: laptop", 401},
+		{"Authorization: bearer laptop", 200},
 		{"Path: /mcp/p/work", 200},
 		{"Path: /mcp/", 404},
 		{"Path: /mcp/p/", 404},
@@ -273,13 +273,13 @@ func TestProfilesOfATokens(t *testing.T) {
 		token, path, profile string
 		status               int
 	}{
-		{"alice", "/mcp", "", 200},
-		{"alice", "/mcp/p/any", "any", 200},
-		{"carl", "/mcp", "home", 200},
-		{"carl", "/mcp/p/work", "work", 200},
-		{"carl", "/mcp/p/other", "", 403},
-		{"dora", "/mcp", "", 200},
-		{"dora", "/mcp/p/home", "", 403},
+		{"laptop", "/mcp", "", 200},
+		{"laptop", "/mcp/p/any", "any", 200},
+		{"build", "/mcp", "home", 200},
+		{"build", "/mcp/p/work", "work", 200},
+		{"build", "/mcp/p/other", "", 403},
+		{"guest", "/mcp", "", 200},
+		{"guest", "/mcp/p/home", "", 403},
 	}
 	for _, tt := range tests {
 		g := &fakeGate{}
@@ -316,8 +316,8 @@ func TestLegacySessionOverHTTP(t *testing.T) {
 		status     int
 		want       string
 	}{
-		{"another token", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, []string{id, "Authorization: Bearer bob"}, 404, "no such session"},
-		{"another token of the same principal", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, []string{id, "Authorization: Bearer alice-2"}, 404, "no such session"},
+		{"another token", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, []string{id, "Authorization: Bearer server"}, 404, "no such session"},
+		{"another token of the same principal", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, []string{id, "Authorization: Bearer laptop-2"}, 404, "no such session"},
 		{"another profile", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, []string{id, "Path: /mcp/p/x"}, 404, "no such session"},
 		{"an unknown session", `{"jsonrpc":"2.0","id":7,"method":"ping"}`, []string{"Mcp-Session-Id: s_x"}, 404, `"id":7`},
 		{"an unknown session's notification", `{"jsonrpc":"2.0","method":"x"}`, []string{"Mcp-Session-Id: s_x"}, 404, "no such session"},
@@ -516,7 +516,7 @@ func TestModernSessionIsTokenAndProfile(t *testing.T) {
 	g := &fakeGate{}
 	s := startHTTP(t, g, Options{}, HTTPOptions{})
 	for _, headers := range [][]string{
-		nil, nil, {"Path: /mcp/p/work"}, {"Path: /mcp/p/work"}, {"Authorization: Bearer bob"}, {"Authorization: Bearer alice-2"}, nil,
+		nil, nil, {"Path: /mcp/p/work"}, {"Path: /mcp/p/work"}, {"Authorization: Bearer server"}, {"Authorization: Bearer laptop-2"}, nil,
 	} {
 		if got := s.modern("tools/call", `"name":"echo"`, `{}`, headers...); got.status != 200 {
 			t.Fatalf("%v: %+v", headers, got)
@@ -525,7 +525,7 @@ func TestModernSessionIsTokenAndProfile(t *testing.T) {
 	for i, want := range []struct {
 		principal, profile string
 		calls              int64
-	}{{"alice", "", 3}, {"alice", "work", 2}, {"bob", "", 1}, {"alice", "", 1}} {
+	}{{"laptop", "", 3}, {"laptop", "work", 2}, {"server", "", 1}, {"laptop", "", 1}} {
 		ses := g.opened(i)
 		if ses == nil || ses.who.Principal != want.principal || ses.who.Profile != want.profile || ses.calls.Load() != want.calls {
 			t.Errorf("session %d: %+v, want %+v", i, ses, want)
@@ -541,7 +541,7 @@ func TestModernSessionIsTokenAndProfile(t *testing.T) {
 func TestModernQuestion(t *testing.T) {
 	g := &fakeGate{}
 	s := startHTTP(t, g, Options{}, HTTPOptions{})
-	const args = `"name":"ask","arguments":{"to":"bob","n":3}`
+	const args = `"name":"ask","arguments":{"to":"team","n":3}`
 	const yes = `,"inputResponses":{"approval":{"action":"accept","content":{"decision":"once"}}}`
 	ask := func(token string) string {
 		t.Helper()
@@ -559,24 +559,24 @@ func TestModernQuestion(t *testing.T) {
 		}
 		return m.Result.RequestState
 	}
-	state := ask("alice")
+	state := ask("laptop")
 	with := func(state string) string { return `,"requestState":"` + state + `"` }
 	broken := []byte(state)
 	broken[20] ^= 1
 	tests := []struct{ name, params, token, want string }{
-		{"a changed state", args + with(string(broken)) + yes, "alice", "not one that this gate gave out"},
-		{"no base64", args + with("!") + yes, "alice", "not one that this gate gave out"},
-		{"changed arguments", `"name":"ask","arguments":{"to":"eve","n":3}` + with(state) + yes, "alice", "name or arguments differ"},
-		{"a number of another spelling", `"name":"ask","arguments":{"to":"bob","n":3.0}` + with(state) + yes, "alice", "name or arguments differ"},
-		{"no arguments", `"name":"ask"` + with(state) + yes, "alice", "name or arguments differ"},
-		{"another tool", `"name":"echo","arguments":{"to":"bob","n":3}` + with(state) + yes, "alice", "name or arguments differ"},
-		{"another principal", args + with(state) + yes, "bob", "another principal"},
-		{"no answer asks again", args + with(state), "alice", "input_required"},
-		{"an answer of another name asks again", args + with(state) + `,"inputResponses":{"other":{"action":"accept"}}`, "alice", "input_required"},
-		{"an answer without state asks", args + yes, "alice", "input_required"},
-		{"a state that is no string", args + `,"requestState":{}` + yes, "alice", "-32602"},
-		{"the same in another order and spacing runs", `"name":"ask","arguments":{ "n":3,"to":"b\u006fb" }` + with(state) + yes, "alice-2", "ran t_ask"},
-		{"a replay runs nothing", args + with(state) + yes, "alice", "ticket used"},
+		{"a changed state", args + with(string(broken)) + yes, "laptop", "not one that this gate gave out"},
+		{"no base64", args + with("!") + yes, "laptop", "not one that this gate gave out"},
+		{"changed arguments", `"name":"ask","arguments":{"to":"all","n":3}` + with(state) + yes, "laptop", "name or arguments differ"},
+		{"a number of another spelling", `"name":"ask","arguments":{"to":"team","n":3.0}` + with(state) + yes, "laptop", "name or arguments differ"},
+		{"no arguments", `"name":"ask"` + with(state) + yes, "laptop", "name or arguments differ"},
+		{"another tool", `"name":"echo","arguments":{"to":"team","n":3}` + with(state) + yes, "laptop", "name or arguments differ"},
+		{"another principal", args + with(state) + yes, "server", "another principal"},
+		{"no answer asks again", args + with(state), "laptop", "input_required"},
+		{"an answer of another name asks again", args + with(state) + `,"inputResponses":{"other":{"action":"accept"}}`, "laptop", "input_required"},
+		{"an answer without state asks", args + yes, "laptop", "input_required"},
+		{"a state that is no string", args + `,"requestState":{}` + yes, "laptop", "-32602"},
+		{"the same in another order and spacing runs", `"name":"ask","arguments":{ "n":3,"to":"te\u0061m" }` + with(state) + yes, "laptop-2", "ran t_ask"},
+		{"a replay runs nothing", args + with(state) + yes, "laptop", "ticket used"},
 	}
 	for _, tt := range tests {
 		got := s.modern("tools/call", tt.params, formCaps, "Authorization: Bearer "+tt.token)
@@ -660,7 +660,7 @@ func TestIdleSessionsEnd(t *testing.T) {
 		g := &fakeGate{}
 		h := New(g, [32]byte{}, Options{}).HTTP(HTTPOptions{})
 		defer h.Close()
-		c := caller{who: gate.Identity{Principal: "alice"}}
+		c := caller{who: gate.Identity{Principal: "laptop"}}
 		s := h.sessions.add(c, func() *conn { return h.newConn(c.who) })
 		shared := h.sessions.share(c, func() *conn { return h.newConn(c.who) })
 		for _, s := range []*session{s, shared} {
@@ -729,11 +729,11 @@ func TestOversizeBody(t *testing.T) {
 
 func TestSlowClients(t *testing.T) {
 	s := startHTTP(t, &fakeGate{}, Options{}, HTTPOptions{HeaderTimeout: 20 * time.Millisecond, BodyTimeout: 20 * time.Millisecond})
-	head := "POST /mcp HTTP/1.1\r\nHost: " + s.addr + "\r\nAuthorization: Bearer alice\r\nContent-Type: application/json\r\n"
+	head := "POST /mcp HTTP/1.1\r\nHost: " + s.addr + "\r\nAuthorization: Bearer laptop\r\nContent-Type: application/json\r\n"
 	for _, tt := range []struct{ name, sent, want string }{
 		{"in the headers", head, ""},
 		{"in the body", head + "Content-Length: 100\r\n\r\n{", "408"},
-		{"in a refused body", strings.Replace(head, "alice", "mallory", 1) + "Content-Length: 100\r\n\r\n{", "401"},
+		{"in a refused body", strings.Replace(head, "laptop", "forged", 1) + "Content-Length: 100\r\n\r\n{", "401"},
 	} {
 		c, err := net.Dial("tcp", s.addr)
 		if err != nil {
@@ -753,7 +753,7 @@ func TestConcurrentCallsDoNotMixUp(t *testing.T) {
 	const clients = 1000
 	g := &fakeGate{}
 	s := startHTTP(t, g, Options{}, HTTPOptions{})
-	sessions := []string{s.init(`{}`), s.init(`{}`, "Authorization: Bearer bob")}
+	sessions := []string{s.init(`{}`), s.init(`{}`, "Authorization: Bearer server")}
 	var wg sync.WaitGroup
 	for i := range clients {
 		wg.Go(func() {
@@ -763,7 +763,7 @@ func TestConcurrentCallsDoNotMixUp(t *testing.T) {
 			case 0: // the same ids in two legacy sessions
 				got = s.post(callLine(fmt.Sprint(i), "echo", `{"nonce":"`+nonce+`"}`), sessions[0])
 			case 1:
-				got = s.post(callLine(fmt.Sprint(i-1), "echo", `{"nonce":"`+nonce+`"}`), sessions[1], "Authorization: Bearer bob")
+				got = s.post(callLine(fmt.Sprint(i-1), "echo", `{"nonce":"`+nonce+`"}`), sessions[1], "Authorization: Bearer server")
 			case 2: // the same id in all
 				got = s.modern("tools/call", `"name":"echo","arguments":{"nonce":"`+nonce+`"}`, `{}`)
 			}

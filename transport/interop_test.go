@@ -111,7 +111,7 @@ func stdioClient(t *testing.T, a *answering) *client.Client {
 func httpClient(t *testing.T, a *answering) *client.Client {
 	s := startHTTP(t, &fakeGate{}, Options{}, HTTPOptions{})
 	tr, err := mcptransport.NewStreamableHTTP("http://"+s.addr+"/mcp",
-		mcptransport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer alice"}), mcptransport.WithHTTPBasicClient(s.client))
+		mcptransport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer laptop"}), mcptransport.WithHTTPBasicClient(s.client))
 	if err != nil {
 		t.Fatal(err)
 	}

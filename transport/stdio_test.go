@@ -498,3 +498,22 @@ func TestLargeMessages(t *testing.T) {
 		t.Errorf("a large result came back with %d bytes, want %d", len(got), len(want))
 	}
 }
+
+// BenchmarkStdio is one client's echo call, there and back over real pipes.
+func BenchmarkStdio(b *testing.B) {
+	for _, size := range []int{100, 10_000, 1_000_000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			p := startStdio(b, &fakeGate{}, Options{})
+			p.init(`{}`)
+			line := callLine("1", "raw", `{"content":[{"type":"text","text":"`+strings.Repeat("x", size)+`"}]}`) + "\n"
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				go func() { _, _ = p.in.WriteString(line) }() // a pipe holds less than the largest
+				if _, err := p.r.Next(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
