@@ -1,6 +1,10 @@
 package reader
 
-import "github.com/mcp-gate/mcp-gate/engagement"
+import (
+	"strings"
+
+	"github.com/mcp-gate/mcp-gate/engagement"
+)
 
 // mood is how the sentence at hand is meant.
 type mood uint8
@@ -145,11 +149,15 @@ func (p *parser) note(i int) {
 	if p.negated {
 		r &^= rolesOf(roleIrreversible, roleCostly)
 	}
-	if r.has(roleAdverbial) && i+1 < len(p.tokens) && p.tokens[i+1].pause == pauseNone && p.tokens[i+1].isObject {
+	if r.has(roleAdverbial) && i+1 < len(p.tokens) && p.tokens[i+1].pause == pauseNone && p.tokens[i+1].roles&between == 0 {
 		r &^= rolesOf(roleAdverbial, roleUnattended, roleDurable)
 	}
 	p.roles |= r
 }
+
+// between are the roles of words that may follow an adverb of time; another word
+// makes it an adjective: "the weekly report".
+var between = rolesOf(rolePreposition, roleConnector, roleTo, roleFiller, roleContrast)
 
 // small takes function words and set phrases. It returns 0 where the token is
 // something else, or a verb in its place.
@@ -295,6 +303,8 @@ func (p *parser) grammar(i int) int {
 	case r.has(roleTo):
 		p.expect, p.purpose = true, true
 		return 1
+	case r.has(roleConverse) && t.roleLen > t.verbLen:
+		return t.roleLen
 	case r.any(rolesOf(roleConverse, roleGoAhead, roleRecurring, roleDurable)) && p.mood == moodOpen && !p.inPlace(i):
 		p.timed = r.any(rolesOf(roleRecurring, roleDurable))
 		return t.roleLen
@@ -341,14 +351,14 @@ func doesAlone(class string) bool {
 
 // verb takes a verb. It returns 0 where the word is no verb in this place.
 func (p *parser) verb(i int) int {
+	if n := p.letKnow(i); n > 0 {
+		return n
+	}
 	t := &p.tokens[i]
 	strength := 0
 	switch {
 	case p.expect && t.form&formBase != 0 && !p.nounHere(i):
 		strength = p.strengthHere(i)
-		if t.class.name == "constraint" { // how to do it, unless nothing else is asked
-			strength = weak
-		}
 	case p.gerund && t.form&formIng != 0, p.passive && t.form&formPast != 0:
 		strength = likely
 	case p.mood == moodTold && t.form&(formBase|formIng) != 0 && !p.afterNounMark(i) && effectful(t.class.plain.act):
@@ -368,6 +378,29 @@ func (p *parser) verb(i int) int {
 	}
 	p.expect, p.purpose, p.gerund, p.passive = false, false, false, false
 	return t.verbLen
+}
+
+// letKnow takes "let the customer know", which sends.
+func (p *parser) letKnow(i int) int {
+	if !p.expect || string(p.text(&p.tokens[i])) != "let" {
+		return 0
+	}
+	for j := i + 2; j < min(len(p.tokens), i+10) && p.tokens[j].pause == pauseNone; j++ {
+		if string(p.text(&p.tokens[j])) != "know" {
+			continue
+		}
+		send := p.lex.classes["send"]
+		p.uses = append(p.uses, use{
+			class: send, act: send.plain.act, at: i, end: j + 1, strength: p.strengthHere(i),
+			negated: p.negated, asked: p.mood == moodHow,
+		})
+		if p.mood == moodOpen {
+			p.mood = moodAsked
+		}
+		p.expect = false
+		return j + 1 - i
+	}
+	return 0
 }
 
 func (p *parser) strengthHere(i int) int {
@@ -403,7 +436,7 @@ func (p *parser) add(i, strength int) {
 	t := &p.tokens[i]
 	p.uses = append(p.uses, use{
 		class: t.class, act: t.class.plain.act, at: i, end: i + t.verbLen, strength: strength,
-		negated: p.negated, asked: p.mood == moodHow || p.mood == moodQuestion && !p.soft,
+		negated: p.negated, asked: p.mood == moodHow || p.mood == moodQuestion && (!p.soft || p.purpose),
 	})
 }
 
@@ -451,6 +484,15 @@ func (p *parser) settle(n int) {
 		return
 	}
 	u.meaning = u.class.plain
+	p.object(n)
+	if strings.HasPrefix(u.class.name, "light") && !u.found { // how to go about it, where anything else is asked
+		u.strength = weak
+	}
+}
+
+// object finds the object of a use.
+func (p *parser) object(n int) {
+	u := &p.uses[n]
 	end := len(p.tokens)
 	if n+1 < len(p.uses) {
 		end = p.uses[n+1].at

@@ -17,5 +17,5 @@ func ExampleReader_Read() {
 	fmt.Println(reading.Domains)
 	// Output:
 	// operate irreversible true
-	// live-data, code-exec, orchestration, vcs, observability
+	// live-data, code-exec, orchestration, observability
 }

@@ -20,8 +20,8 @@ type Reader struct {
 	lex *lexicon
 }
 
-// New returns a Reader with its word tables compiled, which takes a few
-// milliseconds. An error names the table and line that is wrong; it cannot happen
+// New returns a Reader with its word tables compiled, which takes some tens of
+// milliseconds: make one and keep it. An error names the table and line that is wrong; it cannot happen
 // in a build whose tests passed.
 func New() (*Reader, error) {
 	lex, err := compile()
@@ -174,6 +174,10 @@ func (d *decision) chooseAct() {
 	d.reading.Act = d.fallbackAct()
 	if d.primary != nil {
 		d.reading.Act = d.primary.act
+		broken := d.roles.has(roleProblem) && d.kinds.any(kindsOf(kindObs, kindInfra, kindCode))
+		if d.primary.class == nil && d.reading.Act == engagement.ActAnswer && broken {
+			d.reading.Act = engagement.ActAnalyze
+		}
 	}
 	d.override()
 	d.changing = effectful(d.reading.Act)
@@ -234,7 +238,9 @@ func (d *decision) fallbackAct() engagement.Act {
 		return engagement.ActAnalyze
 	case d.roles.has(roleProblem) && d.kinds != 0, d.roles.has(roleDeontic) && !d.endsAsking:
 		return engagement.ActModify
-	case d.startsWith(kindsOf(kindDoc, kindText, kindQuery, kindCode, kindMedia)):
+	case d.endsAsking && d.roles.has(roleProof):
+		return engagement.ActVerify
+	case d.startsWith(kindsOf(kindDoc, kindText, kindQuery, kindCode, kindMedia)), d.wants():
 		return engagement.ActAuthor
 	case d.kinds.any(kindsOf(kindEvent)) && !d.endsAsking:
 		return engagement.ActOperate
@@ -252,7 +258,8 @@ func (d *decision) startsWith(ks kindSet) bool {
 		if d.tokens[i].pause == pauseHard && i > 0 {
 			return false
 		}
-		if d.tokens[i].roles.has(roleDeterminer) && string(d.text(&d.tokens[i])) != "a" {
+		switch string(d.text(&d.tokens[i])) {
+		case "the", "my", "our", "your", "this", "that", "these", "those":
 			return false
 		}
 		if d.tokens[i].kinds.any(ks) {
@@ -262,11 +269,40 @@ func (d *decision) startsWith(ks kindSet) bool {
 	return false
 }
 
+// wants reports whether the text begins with what is to be made: "a script
+// that ...", "need a short bio".
+func (d *decision) wants() bool {
+	if d.endsAsking || !d.kinds.any(kindsOf(kindDoc, kindText, kindQuery, kindCode, kindMedia, kindCI, kindWorkflow)) {
+		return false
+	}
+	for i := 0; i < min(3, len(d.tokens)); i++ {
+		switch string(d.text(&d.tokens[i])) {
+		case "a", "an":
+			return true
+		}
+	}
+	return false
+}
+
+// forbids reports whether all that the text asks for is that something be not
+// done, which is a rule rather than a task.
+func (d *decision) forbids() bool {
+	ban := false
+	for i := range d.uses {
+		u := &d.uses[i]
+		if u.class == nil || !u.negated {
+			return false
+		}
+		ban = ban || u.strength >= weak
+	}
+	return ban
+}
+
 // override lets standing wishes and recurring work name the act.
 func (d *decision) override() {
 	asked := d.reading.Act
 	acts := d.primary != nil && d.primary.class != nil && effectful(d.primary.act) && d.primary.strength == sure
-	if d.roles.has(roleStanding) && !d.endsAsking && !acts {
+	if (d.roles.has(roleStanding) || d.forbids()) && !d.endsAsking && !acts {
 		d.reading.Act = engagement.ActGovern
 	}
 	recurs := d.roles.has(roleRecurring) || d.roles.has(roleAdverbial) && d.strong > 0
@@ -332,6 +368,9 @@ func (d *decision) writesFile() bool {
 	return d.files > 0 && d.roles.has(roleSaved)
 }
 
+// shared are the kinds of things whose rules bind other people too.
+var shared = kindsOf(kindRule, kindRepo, kindInfra, kindBusiness, kindPerson, kindChannel, kindData, kindObs)
+
 // stakes takes the highest that a use asks for and raises them for production,
 // money and what cannot be taken back.
 func (d *decision) stakes() {
@@ -352,6 +391,10 @@ func (d *decision) stakes() {
 			s = engagement.StakesIrreversible
 		}
 	}
+	if d.changing && d.kinds.any(kindsOf(kindInfra, kindMigration)) ||
+		d.reading.Act == engagement.ActGovern && d.kinds.any(shared) {
+		s = max(s, engagement.StakesCostly)
+	}
 	if d.reading.Act == engagement.ActAuthor {
 		s = max(s, engagement.StakesReversible)
 		if d.objects == 0 {
@@ -368,8 +411,7 @@ var (
 	telling = kindsOf(kindLive, kindPlace, kindDevice, kindObs, kindRepo, kindInfra, kindEvent, kindWeb)
 )
 
-// domains adds what a request of its act most often needs without naming it, and
-// takes the source host from code that is to be written afresh.
+// domains adds what a request of its act most often needs without naming it.
 func (d *decision) domains() {
 	set := d.reading.Domains
 	elsewhere := d.kinds == 0 || d.kinds&^here != 0
@@ -385,10 +427,8 @@ func (d *decision) domains() {
 		}
 	case engagement.ActAuthor:
 		elsewhere = d.kinds&^here != 0
-		if d.kinds.any(kindsOf(kindRepo, kindIssue, kindCI)) {
+		if d.kinds.any(kindsOf(kindRepo)) {
 			set = set.With(engagement.DomainCodeExec) // the history is read by running git
-		} else {
-			set &^= engagement.DomainsOf(engagement.DomainVCS)
 		}
 	case engagement.ActModify:
 		if d.kinds.any(kindsOf(kindEvent, kindPerson)) {

@@ -106,15 +106,17 @@ func anyEffectful(r engagement.Reading) bool {
 
 func share(part, whole int) float64 { return float64(part) / float64(max(whole, 1)) }
 
-// TestReadingMeetsTheBars scores two sets: one that the tables were tuned on and one
-// that was written beforehand in another manner and never looked at for tuning.
+// TestReadingMeetsTheBars scores two sets, both written and labelled for this project.
+// The tables were tuned on the rows of dev.jsonl. Those of heldout.jsonl were written
+// beforehand in another manner and never read while tuning, only counted: keep it
+// so, and write new rows rather than open these.
 func TestReadingMeetsTheBars(t *testing.T) {
 	for _, name := range []string{"dev.jsonl", "heldout.jsonl"} {
 		t.Run(name, func(t *testing.T) {
 			r := newReader(t)
 			var s tally
 			set := rows(t, name)
-			if len(set) < 50 {
+			if len(set) < 180 {
 				t.Fatalf("only %d rows", len(set))
 			}
 			for _, row := range set {
