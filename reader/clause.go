@@ -174,7 +174,7 @@ func (p *parser) small(i int) int {
 		p.question(i, engagement.ActAnswer)
 		return t.roleLen
 	case r.has(roleOpener) && !longer:
-		return p.opener(t)
+		return p.opener(i)
 	case longer:
 		return 0
 	case r.has(roleNegator):
@@ -189,7 +189,11 @@ func (p *parser) small(i int) int {
 }
 
 // opener takes "could you", "I need to" and the like.
-func (p *parser) opener(t *token) int {
+func (p *parser) opener(i int) int {
+	t := &p.tokens[i]
+	if n := len(p.uses); p.mood == moodQuestion && n > 0 && p.uses[n-1].class == nil && p.uses[n-1].end == i {
+		return t.roleLen // "what would you change"
+	}
 	strong := t.roleLen > 1 || p.mood == moodOpen || p.expect
 	if p.mood == moodHow && !p.expect || p.mood == moodQuestion && !strong {
 		return t.roleLen
@@ -273,8 +277,8 @@ func (p *parser) grammar(i int) int {
 	t := &p.tokens[i]
 	r := t.roles
 	switch {
-	case r.has(roleGerund) && (p.expect || t.roleLen > 1 || r.has(roleWantBe)):
-		p.gerund = true
+	case r.has(roleGerund) && (p.expect || t.roleLen > 1 || r.has(roleWantBe) || p.mood == moodAsked):
+		p.gerund, p.negated = true, false
 		if r.has(roleWantBe) {
 			p.passive = true
 		}

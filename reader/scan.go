@@ -450,8 +450,8 @@ func (p *page) take(t *token, e *entry, n int, objectEnd *int, i int) {
 	switch {
 	case e.roles != 0 && t.roles == 0:
 		t.roles, t.roleLen = e.roles, n
-	case t.roles.has(roleReadOnly) && e.roles.has(roleNegator): // "do not edit" is a cue as a whole, and negates
-		t.roles, t.roleLen = t.roles|e.roles, n
+	case t.roles.has(roleReadOnly) && e.roles.any(rolesOf(roleNegator, roleContrast)):
+		t.roles, t.roleLen = t.roles|e.roles, n // "do not edit" is a cue as a whole, and negates
 	}
 	if e.domains != 0 && !t.isObject && i >= *objectEnd {
 		t.kinds, t.domains, t.isObject = e.kinds, e.domains, true
