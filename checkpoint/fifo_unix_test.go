@@ -22,4 +22,3 @@ func TestOnlyAModeChanged(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 }
-
