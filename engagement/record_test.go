@@ -245,7 +245,7 @@ func TestConfidenceIsWrittenAsCanonicalJSONAsks(t *testing.T) {
 
 func TestRandomRecordsRoundTripAsCanonicalJSON(t *testing.T) {
 	source := rand.New(rand.NewPCG(3, 0))
-	for range 2_000 {
+	for range 500 {
 		r := randomReading(source)
 		a := Authority{one(source, Autonomies()), one(source, Attendances())}
 		e := randomEngagement(source)
