@@ -414,29 +414,23 @@ var (
 // domains adds what a request of its act most often needs without naming it.
 func (d *decision) domains() {
 	set := d.reading.Domains
-	elsewhere := d.kinds == 0 || d.kinds&^here != 0
 	switch d.reading.Act {
-	case engagement.ActAnswer, engagement.ActLocate, engagement.ActAnalyze:
-		if d.unplaced() {
-			set = set.With(engagement.DomainDocuments)
-		}
-	case engagement.ActVerify:
-		set = set.With(engagement.DomainLiveData)
-		if d.unplaced() {
-			set = set.With(engagement.DomainDocuments)
-		}
 	case engagement.ActAuthor:
-		elsewhere = d.kinds&^here != 0
 		if d.kinds.any(kindsOf(kindRepo)) {
 			set = set.With(engagement.DomainCodeExec) // the history is read by running git
 		}
-	case engagement.ActModify:
-		if d.kinds.any(kindsOf(kindEvent, kindPerson)) {
-			set = set.With(engagement.DomainMessaging)
+	case engagement.ActModify, engagement.ActGovern:
+		if d.kinds == 0 || d.kinds&^here != 0 {
+			set = set.With(engagement.DomainLiveData) // the thing is kept in some service
 		}
-	}
-	if elsewhere {
+		if d.reading.Act == engagement.ActModify && d.kinds.any(kindsOf(kindEvent, kindPerson)) {
+			set = set.With(engagement.DomainMessaging) // others are told
+		}
+	case engagement.ActVerify:
 		set = set.With(engagement.DomainLiveData)
+	}
+	if looksUp.Has(d.reading.Act) && d.unplaced() {
+		set = set.With(engagement.DomainDocuments)
 	}
 	if d.code {
 		set = set.With(engagement.DomainCodeExec)
@@ -446,6 +440,9 @@ func (d *decision) domains() {
 	}
 	d.reading.Domains = set
 }
+
+// looksUp are the acts that read what is kept somewhere.
+var looksUp = engagement.ActsOf(engagement.ActAnswer, engagement.ActLocate, engagement.ActAnalyze, engagement.ActVerify)
 
 // unplaced reports whether nothing says where what is asked about is kept, though
 // it is not a question of general knowledge.

@@ -109,7 +109,8 @@ func share(part, whole int) float64 { return float64(part) / float64(max(whole, 
 // TestReadingMeetsTheBars scores two sets, both written and labelled for this project.
 // The tables were tuned on the rows of dev.jsonl. Those of heldout.jsonl were written
 // beforehand in another manner and never read while tuning, only counted: keep it
-// so, and write new rows rather than open these.
+// so, and write new rows rather than open these. The bars are stricter than what
+// the product asks of requests nobody here has seen, since unseen ones read worse.
 func TestReadingMeetsTheBars(t *testing.T) {
 	for _, name := range []string{"dev.jsonl", "heldout.jsonl"} {
 		t.Run(name, func(t *testing.T) {
@@ -132,12 +133,13 @@ func TestReadingMeetsTheBars(t *testing.T) {
 				what string
 				ok   bool
 			}{
-				{"domain recall at least .97", 1-share(s.lost, s.needed) >= .97},
-				{"at most 7 domains kept", share(s.kept, s.rows) <= 7},
-				{"requests losing a domain at most .03", share(s.losing, s.rows) <= .03},
-				{"effectful read as harmless at most .06", share(s.harmless, s.effectful) <= .06},
-				{"primary act right at least .65", share(s.acts, s.rows) >= .65},
-				{"stakes understated at most .06", share(s.understated, s.rows) <= .06},
+				{"domain recall at least .98", 1-share(s.lost, s.needed) >= .98},
+				{"at most 6.9 domains kept", share(s.kept, s.rows) <= 6.9},
+				{"requests losing a domain at most .02", share(s.losing, s.rows) <= .02},
+				{"effectful read as harmless at most .03", share(s.harmless, s.effectful) <= .03},
+				{"effectful with a harmless primary act at most .06", share(s.harmlessPrimary, s.effectful) <= .06},
+				{"primary act right at least .75", share(s.acts, s.rows) >= .75},
+				{"stakes understated at most .05", share(s.understated, s.rows) <= .05},
 			} {
 				if !bar.ok {
 					t.Errorf("missed: %s", bar.what)
