@@ -237,6 +237,7 @@ func (s *server) list(ctx context.Context, sess *session) (again time.Duration, 
 		return 0, false
 	}
 	s.update(func() { again = s.publish(found, sess) })
+	s.update(func() { s.settled = true }) // only now: OnChange has passed the listing on
 	for _, p := range found.problems {
 		s.log.Warn("tool left out", "why", p)
 	}
@@ -245,7 +246,6 @@ func (s *server) list(ctx context.Context, sess *session) (again time.Duration, 
 
 // publish is called with mu held.
 func (s *server) publish(found found, sess *session) (again time.Duration) {
-	s.settled = true
 	if len(found.tools) == 0 && len(s.listing.Tools) > 0 {
 		if s.emptyFrom.IsZero() {
 			s.emptyFrom = time.Now()
