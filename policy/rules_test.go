@@ -509,8 +509,8 @@ func FuzzEvaluate(f *testing.F) {
 	})
 }
 
-// hundredRules are rules of every kind of pattern, of which the last matches.
-func hundredRules(b testing.TB, matching int) *Rules {
+// hundredRules are rules of every kind of pattern, of which the last so many match.
+func hundredRules(b testing.TB, matching int, more ...string) *Rules {
 	var records []string
 	for i := range 100 - matching {
 		records = append(records, fmt.Sprintf([]string{
@@ -523,7 +523,7 @@ func hundredRules(b testing.TB, matching int) *Rules {
 	for i := range matching {
 		records = append(records, fmt.Sprintf(`{"do":"ask","tools":"github/create_*","args":{"/labels/0":{"eq":"urgent"},"/n":{"min":%d}}}`, i))
 	}
-	return compile(b, records...)
+	return compile(b, append(records, more...)...)
 }
 
 const benchArgs = `{"owner":"someone","repo":"something","title":"It does not work","labels":["urgent","bug"],"n":150,"body":"When I press the button, nothing happens."}`
@@ -549,15 +549,16 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
+// The rule that matches looks at no arguments here: what parsing them allocates is
+// not the rules' doing, and varies with the pools of the parser.
 func TestRulesThatDoNotMatchAllocateNothing(t *testing.T) {
-	one := compile(t, `{"do":"ask","tools":"github/create_*","args":{"/n":{"min":0}}}`)
-	hundred := hundredRules(t, 1)
 	q := request("github/create_issue", benchArgs)
-	if with1, with100 := testing.AllocsPerRun(100, func() { one.Evaluate(q) }), testing.AllocsPerRun(100, func() { hundred.Evaluate(q) }); with100 > with1 {
-		t.Errorf("%v allocations with 100 rules, %v with the one that matches", with100, with1)
-	}
-	none := hundredRules(t, 0)
-	if got := testing.AllocsPerRun(100, func() { none.Evaluate(q) }); got != 0 {
-		t.Errorf("%v allocations where no rule matches, want none", got)
+	for name, rules := range map[string]*Rules{
+		"no rule of 100 matches":  hundredRules(t, 0),
+		"one rule of 101 matches": hundredRules(t, 0, `{"do":"ask","tools":"github/create_*"}`),
+	} {
+		if got := testing.AllocsPerRun(100, func() { rules.Evaluate(q) }); got != 0 {
+			t.Errorf("%s: %v allocations, want none", name, got)
+		}
 	}
 }
