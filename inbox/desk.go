@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/mcp-gate/mcp-gate/engagement"
 )
 
 // Forms turns what a client returned for a form into a decision of level L0,
@@ -31,7 +33,11 @@ func (f *Forms) Answer(ctx context.Context, id string, a Answer) (Ticket, error)
 	switch a {
 	case AnswerDeny:
 		verdict = Deny
-	case AnswerOnce, AnswerSession:
+	case AnswerOnce:
+	case AnswerSession:
+		if t.View.Class == engagement.Destructive {
+			return t, fmt.Errorf("answer %s: a destructive call is allowed one at a time", id)
+		}
 	default:
 		return t, fmt.Errorf("answer %s: %v is no answer", id, a)
 	}
@@ -125,6 +131,12 @@ func (d *Desk) Deny(ctx context.Context, id string, c Channel, note string) (Tic
 func (o Options) decide(ctx context.Context, d Decision) (Ticket, error) {
 	if err := d.check(); err != nil {
 		return Ticket{}, err
+	}
+	if d.Verdict == Deny {
+		// A no needs no proof, and must not claim one that it has not.
+		if level, err := o.Ring.Verify(d); err != nil || level != d.Level {
+			d.Level, d.Key, d.Signature = L0, "", nil
+		}
 	}
 	t, err := o.change(ctx, d.Ticket, func(t *Ticket) (*Decision, error) {
 		to := map[Verdict]State{Allow: Approved, Deny: Denied}[d.Verdict]

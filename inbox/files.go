@@ -37,6 +37,9 @@ func readPrivateFile(path string) ([]byte, error) {
 	if !os.SameFile(before, info) {
 		return nil, fmt.Errorf("%s was replaced while it was opened", path)
 	}
+	if err := ownedByUs(info); err != nil {
+		return nil, err
+	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s has mode %04o, want 0600", path, info.Mode().Perm())
 	}

@@ -581,7 +581,8 @@ type Stats struct {
 	States  map[string]int   `json:"states"`  // tickets by state
 	Answers []AnswerCount    `json:"answers"` // by channel, level and verdict
 	Took    map[string]int64 `json:"took_ms"` // time to answer: "p50", "p90"
-	Grants  int              `json:"by_grant"`
+	Grants  int              `json:"by_grant"`  // calls that a grant allowed without a question
+	Reviews int              `json:"by_review"` // calls that the journal keeps instead of a question
 }
 
 // An AnswerCount is how often people decided so, in that way.

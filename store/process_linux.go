@@ -6,21 +6,30 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 	"sync"
 )
 
-// hostID names the place in which a PID means something: the host, its boot
-// and the PID namespace, so that containers that share a home are told apart.
+// hostID names the place in which a PID means something: the machine and the
+// PID namespace, so that containers that share a home are told apart. The
+// host's name may change while it runs and counts only where there is no id.
 var hostID = sync.OnceValue(func() string {
-	host, _ := os.Hostname() // the rest tells as well
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	machine, _ := os.ReadFile("/etc/machine-id")
+	if machine = bytes.TrimSpace(machine); len(machine) == 0 {
+		name, _ := os.Hostname() // "" names one place as well, if only this one
+		machine = []byte(name)
+	}
 	namespace, _ := os.Readlink("/proc/self/ns/pid")
-	return strings.Join([]string{host, string(bytes.TrimSpace(boot)), namespace}, " ")
+	return string(machine) + " " + namespace
 })
 
-// birthOf returns when the process started, in the kernel's ticks since boot
-// (field 22 of stat, see proc(5)), and whether there is one. A zombie is none.
+var bootID = sync.OnceValue(func() string {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it, ticks alone tell
+	return string(bytes.TrimSpace(boot))
+})
+
+// birthOf returns in which boot and when the process started, in the kernel's
+// ticks since boot (field 22 of stat, see proc(5)), and whether there is one.
+// A zombie is none.
 func birthOf(pid int) (birth string, there bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,5 +40,6 @@ func birthOf(pid int) (birth string, there bool) {
 	if err != nil || len(fields) < 20 {
 		return "", true // it cannot be told, and must not count as gone
 	}
-	return string(fields[19]), string(fields[0]) != "Z" && string(fields[0]) != "X"
+	state, ticks := string(fields[0]), string(fields[19])
+	return bootID() + " " + ticks, state != "Z" && state != "X"
 }

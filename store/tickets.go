@@ -258,7 +258,7 @@ func (s *Store) Stats(ctx context.Context, since time.Time) (inbox.Stats, error)
 		return inbox.Stats{}, err
 	}
 	st := inbox.Stats{States: map[string]int{}, Answers: []inbox.AnswerCount{}, Took: map[string]int64{}}
-	steps := []func(context.Context, *sql.DB, int64, *inbox.Stats) error{countStates, countAnswers, timeAnswers, countGrants}
+	steps := []func(context.Context, *sql.DB, int64, *inbox.Stats) error{countStates, countAnswers, timeAnswers, countGrants, countReviews}
 	for _, step := range steps {
 		if err := step(ctx, db, micros(since), &st); err != nil {
 			return inbox.Stats{}, fmt.Errorf("count tickets: %w", err)
@@ -310,6 +310,12 @@ func timeAnswers(ctx context.Context, db *sql.DB, since int64, st *inbox.Stats) 
 func countGrants(ctx context.Context, db *sql.DB, since int64, st *inbox.Stats) error {
 	return each(ctx, db, `SELECT coalesce(sum(used), 0) FROM grants WHERE last_used >= ?`, since, func(rows scanner) error {
 		return rows.Scan(&st.Grants)
+	})
+}
+
+func countReviews(ctx context.Context, db *sql.DB, since int64, st *inbox.Stats) error {
+	return each(ctx, db, `SELECT count(*) FROM journal WHERE at >= ?`, since, func(rows scanner) error {
+		return rows.Scan(&st.Reviews)
 	})
 }
 

@@ -1,0 +1,404 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/checkpoint"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/inbox"
+)
+
+var noon = time.Date(2026, 8, 12, 12, 0, 0, 0, time.UTC)
+
+func newStore(t *testing.T) *Store {
+	t.Helper()
+	s := New(filepath.Join(t.TempDir(), "home", "state.db"))
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ticket(n int) inbox.Ticket {
+	args := fmt.Sprintf(`{ "n": %d, "html": "<a&b>" }`, n)
+	digest, err := inbox.ArgsDigest(json.RawMessage(args))
+	if err != nil {
+		panic(err)
+	}
+	b := inbox.Binding{Server: "sid", Tool: "delete", Definition: "def", Args: digest, Principal: "local", Policy: "p", Session: "s", Expires: noon.Add(time.Hour)}
+	id := fmt.Sprintf("t_%026d", n)
+	id = strings.NewReplacer("0", "a", "1", "b", "8", "c", "9", "d").Replace(id)
+	return inbox.Ticket{
+		ID: id, Binding: b, Args: json.RawMessage(args), Level: inbox.L1, Fallback: engagement.FallbackDefer, Launch: "l", Owner: "p_1",
+		View: inbox.View{
+			Ticket: id, Tool: catalog.ToolID{Server: "files", Tool: "delete"}, Class: engagement.Destructive, Egress: []engagement.Egress{engagement.Metadata},
+			Principal: "local", Args: args, Definition: inbox.Definition{State: inbox.DefinitionAccepted, Digest: "def"},
+			Rule: inbox.Rule{Name: "ask", Reason: "r"}, Fallback: engagement.FallbackDefer, Level: inbox.L1, Expires: noon.Add(time.Hour),
+		},
+		Created: noon.Add(time.Duration(n) * time.Microsecond), State: inbox.Pending,
+	}
+}
+
+func TestNothingIsOpenedBeforeItIsUsed(t *testing.T) {
+	s := New(filepath.Join(t.TempDir(), "state.db"))
+	if _, err := os.Stat(s.path); err == nil {
+		t.Error("New made a file")
+	}
+	must(t, s.Close())
+	if _, err := s.Ticket(t.Context(), "t"); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestFilesArePrivate(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // modes say nothing there
+	}
+	s := newStore(t)
+	_, _, err := s.Admit(t.Context(), ticket(1))
+	must(t, err)
+	entries, err := os.ReadDir(filepath.Dir(s.path))
+	must(t, err)
+	if len(entries) < 2 { // the log is beside it as long as it is open
+		t.Errorf("files: %v", entries)
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", e.Name(), info.Mode(), err)
+		}
+	}
+	open := New(filepath.Join(t.TempDir(), "state.db"))
+	must(t, os.WriteFile(open.path, nil, 0o600))
+	must(t, os.Chmod(open.path, 0o666))
+	if _, err := open.Ticket(t.Context(), "t"); err == nil || !strings.Contains(err.Error(), "0666") {
+		t.Errorf("a database that others can write: %v", err)
+	}
+	link := New(filepath.Join(t.TempDir(), "state.db"))
+	must(t, os.Symlink(s.path, link.path))
+	if _, err := link.Ticket(t.Context(), "t"); err == nil {
+		t.Error("followed a link")
+	}
+}
+
+func TestATicketComesBackAsItWas(t *testing.T) {
+	s := newStore(t)
+	for n, edit := range []func(*inbox.Ticket){
+		func(*inbox.Ticket) {},
+		func(t *inbox.Ticket) { t.Args = nil },
+		func(t *inbox.Ticket) { t.Repeatable, t.Delivered, t.CallerGone = true, true, true },
+		func(t *inbox.Ticket) {
+			t.State, t.Runner, t.Note, t.Result = inbox.Done, "p_2", "n\x00\x1b", json.RawMessage(`{ "x" : "<" }`)
+			t.Decided, t.Started, t.Finished = noon, noon.Add(1000), noon.Add(2000)
+		},
+	} {
+		want := ticket(n)
+		edit(&want)
+		if _, attached, err := s.Admit(t.Context(), want); err != nil || attached {
+			t.Fatal(attached, err)
+		}
+		got, err := s.Ticket(t.Context(), want.ID)
+		must(t, err)
+		if !reflect.DeepEqual(got, want) || got.View.Digest() != want.View.Digest() || got.Binding.Digest() != want.Binding.Digest() {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	if _, err := s.Ticket(t.Context(), "t_none"); !errors.Is(err, inbox.ErrNotFound) {
+		t.Error(err)
+	}
+	got, err := s.Tickets(t.Context(), inbox.Query{Prefix: ticket(3).ID[:20], States: []inbox.State{inbox.Done, inbox.Failed}, Principal: "local", Server: "sid", Tool: "delete", Since: noon, Limit: 5})
+	if err != nil || len(got) != 1 || got[0].ID != ticket(3).ID {
+		t.Errorf("listed %+v, %v", got, err)
+	}
+}
+
+func TestOneOpenTicketACall(t *testing.T) {
+	s := newStore(t)
+	var made atomic.Int32
+	var wg sync.WaitGroup
+	for n := range 16 {
+		wg.Go(func() {
+			mine := ticket(7)
+			mine.ID = ticket(100 + n).ID
+			_, attached, err := s.Admit(t.Context(), mine)
+			if err != nil {
+				t.Error(err)
+			}
+			if !attached {
+				made.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if made.Load() != 1 {
+		t.Errorf("%d tickets of one call", made.Load())
+	}
+}
+
+func TestOpenStatesAreTheInboxs(t *testing.T) {
+	for _, state := range inbox.States() {
+		if got := strings.Contains(openStates, "'"+state.String()+"'"); got != state.Open() {
+			t.Errorf("%v is open here: %v, want %v", state, got, state.Open())
+		}
+	}
+	if !strings.Contains(migrations[0], openStates) {
+		t.Error("the index knows other open states")
+	}
+}
+
+func TestALostRaceChangesNothing(t *testing.T) {
+	s := newStore(t)
+	tick := ticket(1)
+	_, _, err := s.Admit(t.Context(), tick)
+	must(t, err)
+	d := inbox.Decision{Ticket: tick.ID, Verdict: inbox.Allow, Level: inbox.L1, Channel: inbox.Terminal, At: noon}
+	first, second := tick, tick
+	first.State, second.State = inbox.Denied, inbox.Approved
+	if ok, err := s.Change(t.Context(), first, nil); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if ok, err := s.Change(t.Context(), second, &d); err != nil || ok {
+		t.Fatal(ok, err)
+	}
+	if got, err := s.Ticket(t.Context(), tick.ID); err != nil || got.State != inbox.Denied {
+		t.Errorf("%v, %v", got.State, err)
+	}
+	if _, err := s.Decision(t.Context(), tick.ID); !errors.Is(err, inbox.ErrNotFound) {
+		t.Errorf("the loser's decision counts: %v", err)
+	}
+	must(t, s.Record(t.Context(), d))
+	if _, err := s.Decision(t.Context(), tick.ID); !errors.Is(err, inbox.ErrNotFound) {
+		t.Errorf("a late decision counts: %v", err)
+	}
+	bad := tick
+	bad.State = 0
+	if _, err := s.Change(t.Context(), bad, nil); err == nil {
+		t.Error("stored a ticket without a state")
+	}
+}
+
+// Two stores on one file stand for two processes.
+func TestTwoStoresWriteWithoutBeingLockedOut(t *testing.T) {
+	a := newStore(t)
+	b := New(a.path)
+	defer b.Close()
+	var wg sync.WaitGroup
+	for n := range 200 {
+		s := []*Store{a, b}[n%2]
+		wg.Go(func() {
+			tick := ticket(n)
+			kept, _, err := s.Admit(t.Context(), tick)
+			if err == nil {
+				kept.State = inbox.Denied
+				_, err = s.Change(t.Context(), kept, nil)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	got, err := a.Tickets(t.Context(), inbox.Query{States: []inbox.State{inbox.Denied}})
+	if err != nil || len(got) != 200 {
+		t.Errorf("%d tickets, %v", len(got), err)
+	}
+}
+
+func TestAForeignLockIsWaitedForOrNamed(t *testing.T) {
+	s := newStore(t)
+	_, _, err := s.Admit(t.Context(), ticket(1))
+	must(t, err)
+	foreign, err := sql.Open("sqlite", "file:"+s.path+"?_txlock=exclusive")
+	must(t, err)
+	defer foreign.Close()
+	lock := func() *sql.Tx {
+		tx, err := foreign.Begin()
+		must(t, err)
+		return tx
+	}
+	held := lock()
+	done := make(chan error)
+	go func() {
+		_, _, err := s.Admit(t.Context(), ticket(2))
+		done <- err
+	}()
+	must(t, held.Rollback())
+	if err := <-done; err != nil {
+		t.Errorf("after the lock was gone: %v", err)
+	}
+
+	held = lock()
+	short := New(s.path)
+	short.busy = 30 * time.Millisecond
+	defer short.Close()
+	if _, _, err := short.Admit(t.Context(), ticket(3)); !isBusy(err) {
+		t.Errorf("under a foreign lock: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := s.Admit(ctx, ticket(3)); err == nil {
+		t.Error("a cancelled call wrote")
+	}
+	must(t, held.Rollback())
+	if _, _, err := short.Admit(t.Context(), ticket(3)); err != nil {
+		t.Errorf("it does not recover: %v", err)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	s := newStore(t)
+	_, _, err := s.Admit(t.Context(), ticket(1))
+	must(t, err)
+	set := func(statement string) {
+		_, err := s.write.Exec(statement)
+		must(t, err)
+	}
+	again := func() error {
+		other := New(s.path)
+		defer other.Close()
+		_, err := other.Ticket(t.Context(), ticket(1).ID)
+		return err
+	}
+	must(t, again())
+	set("PRAGMA user_version = 99")
+	var newer *NewerError
+	if err := again(); !errors.As(err, &newer) || newer.Have != 99 {
+		t.Errorf("a newer format: %v", err)
+	}
+	set(fmt.Sprintf("PRAGMA user_version = %d; PRAGMA application_id = 5", len(migrations)))
+	if err := again(); err == nil || !strings.Contains(err.Error(), "another program") {
+		t.Errorf("another program's: %v", err)
+	}
+	garbage := New(filepath.Join(t.TempDir(), "state.db"))
+	must(t, os.WriteFile(garbage.path, []byte(strings.Repeat("no database ", 1000)), 0o600))
+	if _, err := garbage.Ticket(t.Context(), "t"); err == nil || !strings.Contains(err.Error(), garbage.path) {
+		t.Errorf("garbage: %v", err)
+	}
+}
+
+func TestManyOpenAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			s := New(path)
+			defer s.Close()
+			if _, _, err := s.Admit(t.Context(), ticket(n)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestChargesStayWithinTheBudget(t *testing.T) {
+	s := newStore(t)
+	ten, bytes := int64(10), int64(1000)
+	var charged atomic.Int32
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			_, ok, err := s.Charge(t.Context(), "s_1", Spent{Calls: 1}, Budget{Calls: &ten, ResultBytes: &bytes})
+			if err != nil {
+				t.Error(err)
+			}
+			if ok {
+				charged.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if now, err := s.Spent(t.Context(), "s_1"); err != nil || charged.Load() != 10 || now != (Spent{Calls: 10}) {
+		t.Errorf("%d charged, %+v, %v", charged.Load(), now, err)
+	}
+	if now, ok, err := s.Charge(t.Context(), "s_1", Spent{ResultBytes: 5000}, Budget{}); err != nil || !ok || now.ResultBytes != 5000 {
+		t.Errorf("without a bound: %+v, %v, %v", now, ok, err)
+	}
+	if now, err := s.Spent(t.Context(), "s_2"); err != nil || now != (Spent{}) {
+		t.Errorf("another account: %+v, %v", now, err)
+	}
+}
+
+func TestTaintSessionsAndProcesses(t *testing.T) {
+	s, ctx := newStore(t), t.Context()
+	for _, c := range []struct{ add, want uint8 }{{0, 0}, {1, 1}, {2, 3}, {1, 3}, {0, 3}} {
+		if got, err := s.Taint(ctx, "a", c.add); err != nil || got != c.want {
+			t.Errorf("taint %d: %d, %v, want %d", c.add, got, err, c.want)
+		}
+	}
+	must(t, s.KeepSession(ctx, "s_1", json.RawMessage(`{"a":1}`), noon))
+	must(t, s.KeepSession(ctx, "s_1", json.RawMessage(`{"a":2}`), noon.Add(time.Second)))
+	if got, at, err := s.Session(ctx, "s_1"); err != nil || string(got) != `{"a":2}` || !at.Equal(noon.Add(time.Second)) {
+		t.Errorf("session %s at %v, %v", got, at, err)
+	}
+	if _, _, err := s.Session(ctx, "s_2"); !errors.Is(err, inbox.ErrNotFound) {
+		t.Error(err)
+	}
+	me := Self()
+	me.ID, me.Started = "p_1", noon
+	must(t, s.Register(ctx, me))
+	if got, err := s.Process(ctx, "p_1"); err != nil || got != me || Life(got) != inbox.Alive {
+		t.Errorf("process %+v, %v, life %v", got, err, Life(got))
+	}
+	if elsewhere := (inbox.Process{PID: me.PID, Host: "elsewhere"}); Life(elsewhere) != inbox.Unclear {
+		t.Error("a process elsewhere is not unclear")
+	}
+	if reused := me; runtime.GOOS == "linux" {
+		if reused.Birth = "1"; Life(reused) != inbox.Dead {
+			t.Error("a number that was given out again counts as alive")
+		}
+	}
+}
+
+func TestJournal(t *testing.T) {
+	s, ctx := newStore(t), t.Context()
+	e := checkpoint.Entry{
+		ID: "j_1", At: noon, Principal: "local", Tool: "files/write", Args: "d", State: checkpoint.EntryOpen,
+		Copy:    checkpoint.Copy{Files: []checkpoint.File{{Root: "/r", Path: "a", Before: checkpoint.State{Absent: true}, After: &checkpoint.State{Mode: 0o644, Size: 1}}}},
+		Inverse: json.RawMessage(`{"tool":"x","args":{"a":"<"}}`),
+	}
+	must(t, s.AddEntry(ctx, e))
+	if got, err := s.Entry(ctx, "j_1"); err != nil || !reflect.DeepEqual(got, e) {
+		t.Errorf("got %+v, %v, want %+v", got, err, e)
+	}
+	stale := e
+	must(t, e.Step(checkpoint.EntryKept))
+	if ok, err := s.ChangeEntry(ctx, e); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if ok, err := s.ChangeEntry(ctx, stale); err != nil || ok {
+		t.Error("an old revision won", err)
+	}
+	got, err := s.Entries(ctx, "local", "j_", 0)
+	if err != nil || len(got) != 1 || got[0].State != checkpoint.EntryKept || got[0].Revision != 1 {
+		t.Errorf("listed %+v, %v", got, err)
+	}
+	if got, err := s.Entries(ctx, "somebody", "", 0); err != nil || len(got) != 0 {
+		t.Errorf("somebody else's: %+v, %v", got, err)
+	}
+	if _, err := s.Entry(ctx, "j_2"); !errors.Is(err, inbox.ErrNotFound) {
+		t.Error(err)
+	}
+}
