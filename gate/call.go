@@ -48,6 +48,9 @@ func (s *Session) Call(ctx context.Context, req Request) Outcome {
 		return s.callMeta(ctx, req)
 	}
 	c := s.newCall(req.Name, req.Args, req)
+	if s.profile.exposure() != Meta {
+		s.g.await(ctx, s.g.opts.FirstList, s.aliases...)
+	}
 	switch s.profile.Exposure {
 	case Transparent:
 		c.entry, c.known = s.tool(catalog.ToolID{Server: s.aliases[0], Tool: req.Name})

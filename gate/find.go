@@ -20,9 +20,9 @@ import (
 func (s *Session) callMeta(ctx context.Context, req Request) Outcome {
 	switch req.Name {
 	case "find_tools":
-		return s.findTools(req)
+		return s.findTools(ctx, req)
 	case "load_tool":
-		return s.loadTools(req)
+		return s.loadTools(ctx, req)
 	case "engage":
 		return s.engage(req)
 	}
@@ -66,7 +66,7 @@ func (s *Session) callTool(ctx context.Context, req Request) Outcome {
 	}
 	c := s.newCall(name, args, req)
 	c.front, c.readOnly = req.Name, req.Name == "call_tool_read"
-	entry, known, err := s.set().Find(name)
+	entry, known, err := s.find(ctx, name)
 	var ambiguous *catalog.AmbiguousError
 	if errors.As(err, &ambiguous) {
 		return wrongShape(req.Name, "%s", s.ambiguous(ambiguous))
@@ -77,6 +77,21 @@ func (s *Session) callTool(ctx context.Context, req Request) Outcome {
 		c.entry.ID, _ = catalog.ParseToolID(name) // for the audit; a bare name leaves it empty
 	}
 	return s.road(ctx, c)
+}
+
+// find looks a name up, and gives its server time to start where nobody has
+// that tool yet.
+func (s *Session) find(ctx context.Context, name string) (catalog.Entry, bool, error) {
+	entry, known, err := s.set().Find(name)
+	if known || err != nil {
+		return entry, known, err
+	}
+	servers := s.aliases
+	if id, err := catalog.ParseToolID(name); err == nil && s.shows(id.Server) {
+		servers = []string{id.Server}
+	}
+	s.g.await(ctx, s.g.opts.FirstList, servers...)
+	return s.set().Find(name)
 }
 
 // ambiguous names the servers that have a bare name, as far as this session
@@ -105,7 +120,7 @@ type found struct {
 }
 
 // findTools searches what this session may see. A hidden tool is not found.
-func (s *Session) findTools(req Request) Outcome {
+func (s *Session) findTools(ctx context.Context, req Request) Outcome {
 	var query, cursor string
 	limit := findLimit
 	err := arguments(req, map[string]any{"query": &query, "limit": &limit, "cursor": &cursor})
@@ -118,6 +133,7 @@ func (s *Session) findTools(req Request) Outcome {
 			return wrongShape(req.Name, "does not know the cursor %q: use the one its last answer gave, or none.", cursor)
 		}
 	}
+	s.g.await(ctx, s.g.opts.FirstFind, s.aliases...)
 	var hits []found
 	for _, h := range s.set().Search(query) {
 		if f, ok := s.judged(h.Entry, req.CanAsk); ok {
@@ -226,7 +242,7 @@ func findResult(page []found, from, total int, state string) json.RawMessage {
 
 // loadTools gives definitions byte for byte, each under a line that says what
 // a call of it will meet.
-func (s *Session) loadTools(req Request) Outcome {
+func (s *Session) loadTools(ctx context.Context, req Request) Outcome {
 	var names []string
 	err := arguments(req, map[string]any{"names": &names})
 	if err != nil || len(names) == 0 || len(names) > findMost {
@@ -235,7 +251,7 @@ func (s *Session) loadTools(req Request) Outcome {
 	var blocks []string
 	loaded := 0
 	for _, name := range names {
-		entry, known, err := s.set().Find(name)
+		entry, known, err := s.find(ctx, name)
 		var ambiguous *catalog.AmbiguousError
 		if errors.As(err, &ambiguous) {
 			blocks = append(blocks, fmt.Sprintf("refused [%s]: load_tool %s", policy.CodeArguments, s.ambiguous(ambiguous)))

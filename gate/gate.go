@@ -40,9 +40,9 @@ type Caller interface {
 	Call(ctx context.Context, server, method string, params json.RawMessage, progress func(params json.RawMessage)) (json.RawMessage, error)
 	// Up returns nil when the server can take a call now, else why not.
 	Up(server string) error
-	// Settled waits until every server has listed its tools or failed once, or
-	// until ctx ends.
-	Settled(ctx context.Context)
+	// Settled waits until every server, or each of those named, has listed its
+	// tools or failed once, or until ctx ends.
+	Settled(ctx context.Context, servers ...string)
 	// About returns what a server said of itself when it was reached; zero
 	// before that.
 	About(server string) About
@@ -120,7 +120,8 @@ type Options struct {
 
 	Wait      time.Duration // how long a person is waited for while a call is held open
 	Expires   time.Duration // how long a question lasts where nothing is held open
-	FirstList time.Duration // how long the first list of real tools waits for the servers
+	FirstList time.Duration // how long a list, and a call of a tool nobody knows yet, waits for servers that start
+	FirstFind time.Duration // how long a search does
 }
 
 // Gate is what all sessions of a process share. Safe for concurrent use.
@@ -212,6 +213,25 @@ func (g *Gate) Offer(server string, definitions []json.RawMessage) {
 
 // Tools returns every tool that is known now.
 func (g *Gate) Tools() *catalog.Set { return g.set.Load() }
+
+// await gives servers that have not listed anything yet some time to do so.
+// It returns at once where each of them has.
+func (g *Gate) await(ctx context.Context, wait time.Duration, servers ...string) {
+	var missing []string
+	g.mu.Lock()
+	for _, alias := range servers {
+		if _, ok := g.offered[alias]; !ok {
+			missing = append(missing, alias)
+		}
+	}
+	g.mu.Unlock()
+	if missing == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	g.opts.Caller.Settled(ctx, missing...)
+}
 
 // Run waits until every server has answered once and tells the sessions that
 // could not wait for it. It returns then, or when ctx ends.

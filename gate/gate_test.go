@@ -44,7 +44,7 @@ func (c *scripted) Up(string) error { return c.down }
 func (c *scripted) About(string) About {
 	return c.about
 }
-func (c *scripted) Settled(ctx context.Context) {
+func (c *scripted) Settled(ctx context.Context, _ ...string) {
 	if c.ready != nil {
 		select {
 		case <-c.ready:
@@ -121,7 +121,7 @@ func newRig(t *testing.T, edit func(*Options)) *rig {
 		Bars:     engagement.DefaultBars(),
 		Caller:   r.caller, Audit: r.log, Resolve: func(p string) (string, error) { return p, nil },
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }, Rand: newRand(),
-		Wait: time.Second, Expires: time.Hour, FirstList: time.Second,
+		Wait: time.Second, Expires: time.Hour, FirstList: time.Second, FirstFind: time.Second,
 	}
 	if edit != nil {
 		edit(&o)
@@ -729,5 +729,20 @@ func TestAToolThatIsNoneCostsTheOthersNothing(t *testing.T) {
 	r.gate.Offer("hub", raws([]string{`null`, `{"description":"no name"}`, `{"name":"a","name":"b"}`, `{"name":"get_good"}`, `[]`}))
 	if _, ok := r.gate.Tools().ByID(catalog.ToolID{Server: "hub", Tool: "get_good"}); !ok || len(r.gate.Tools().Entries()) != 4 {
 		t.Errorf("known are %v", r.gate.Tools().Entries())
+	}
+}
+
+func TestACallWaitsForAServerThatStarts(t *testing.T) {
+	r := newRig(t, nil)
+	delete(r.gate.offered, "hub")
+	r.gate.Offer("mail", nil)
+	r.caller.ready = make(chan struct{})
+	s := r.open(t, Identity{})
+	done := make(chan Outcome)
+	go func() { done <- through(s, "hub/get_issue", `{}`) }()
+	r.gate.Offer("hub", raws(definitions["hub"]))
+	close(r.caller.ready)
+	if out := <-done; out.Result == nil || len(r.caller.calls()) != 1 {
+		t.Errorf("got %+v", out)
 	}
 }

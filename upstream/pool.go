@@ -21,6 +21,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -244,10 +245,14 @@ func (p *Pool) Status() []Status {
 	return all
 }
 
-// Settled returns nil once every server has listed its tools or failed once,
-// or waits for its first call because it is lazy; else ctx's error.
-func (p *Pool) Settled(ctx context.Context) error {
+// Settled returns nil once every server, or each of those named, has listed
+// its tools or failed once, or waits for its first call because it is lazy;
+// else ctx's error. A name that is no server's is settled.
+func (p *Pool) Settled(ctx context.Context, aliases ...string) error {
 	for _, s := range p.servers {
+		if aliases != nil && !slices.Contains(aliases, s.cfg.Alias) {
+			continue
+		}
 		if err := s.settle(ctx); err != nil {
 			return err
 		}
@@ -260,7 +265,9 @@ func (o Options) withDefaults() Options {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.HTTP == nil {
-		o.HTTP = http.DefaultTransport.(*http.Transport).Clone()
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConnsPerHost = 64 // the default of 2 makes parallel calls dial anew each time
+		o.HTTP = t
 	}
 	if o.ClientName == "" {
 		o.ClientName = "mcp-gate"

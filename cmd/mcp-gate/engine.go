@@ -27,6 +27,7 @@ import (
 const (
 	askWait   = 50 * time.Second // clients' own limit is 60 s where they have one
 	firstList = 10 * time.Second
+	firstFind = 3 * time.Second
 )
 
 // engine is a running gate: servers, gate and audit log of one process.
@@ -126,7 +127,7 @@ func (e *engine) gateOptions(servers []gate.Server, o engineOptions, rec gate.Re
 		Servers: servers, Profiles: e.profiles(o), Rules: e.cfg.Policy.Rules,
 		Fallback: e.cfg.GateFallback, Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
 		Caller: caller{e.pool}, Audit: rec, Resolve: resolve, Log: e.log, Now: time.Now, Rand: rand.Reader,
-		Wait: askWait, Expires: e.cfg.Approval.Expires, FirstList: firstList,
+		Wait: askWait, Expires: e.cfg.Approval.Expires, FirstList: firstList, FirstFind: firstFind,
 	}
 }
 
@@ -267,7 +268,9 @@ func (c caller) Up(server string) error {
 	return fmt.Errorf("there is no server %q", server)
 }
 
-func (c caller) Settled(ctx context.Context) { _ = c.pool.Settled(ctx) } // the gate looks at ctx
+func (c caller) Settled(ctx context.Context, servers ...string) {
+	_ = c.pool.Settled(ctx, servers...) // the gate looks at ctx
+}
 
 func (c caller) About(server string) gate.About {
 	listing, _ := c.pool.Listing(server)
