@@ -59,6 +59,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // long, and whether the call may have run.
 func (e *Error) Error() string {
 	var b strings.Builder
+	if e.Kind == Cancelled {
+		fmt.Fprintf(&b, "the call%s on ", e.of())
+	}
 	fmt.Fprintf(&b, "server %s", e.Server)
 	switch e.Kind {
 	case UnknownServer:
@@ -82,7 +85,7 @@ func (e *Error) Error() string {
 	case Refused:
 		fmt.Fprintf(&b, " refused%s", e.method())
 	case Cancelled:
-		fmt.Fprintf(&b, " was not waited for any longer%s", e.to())
+		b.WriteString(" was cancelled by its caller")
 	case BadRequest:
 		fmt.Fprintf(&b, " was not asked%s: the request cannot be sent", e.to())
 	}
@@ -103,6 +106,13 @@ func (e *Error) method() string {
 		return ""
 	}
 	return " " + e.Method
+}
+
+func (e *Error) of() string {
+	if e.Method == "" {
+		return ""
+	}
+	return " of " + e.Method
 }
 
 func (e *Error) to() string {

@@ -175,14 +175,3 @@ func (e *startStuck) Error() string {
 	}
 	return fmt.Sprintf("it did not answer %s within %v", e.method, rounded(e.after))
 }
-
-// withStderr is an error with the last lines that the server wrote before it.
-type withStderr struct {
-	error
-	tail string
-}
-
-func (e *withStderr) Error() string {
-	return fmt.Sprintf("%v; its last words on stderr: \"%s\"", e.error, e.tail)
-}
-func (e *withStderr) Unwrap() error { return e.error }

@@ -38,7 +38,7 @@ func (c *calls) enter(ctx context.Context) (leave func(), e *Error) {
 		select {
 		case c.turn <- struct{}{}:
 		case <-ctx.Done():
-			return nil, &Error{Kind: Cancelled, Err: ctx.Err()}
+			return nil, ended(ctx)
 		}
 	}
 	c.mu.Lock()
@@ -54,18 +54,18 @@ func (c *calls) enter(ctx context.Context) (leave func(), e *Error) {
 	}, nil
 }
 
-// only returns the context of the one running call, where there is just one,
-// and has calls go one at a time from now on.
-func (c *calls) only() (context.Context, bool) {
+// only returns the context of the one running call, nil where there is none or
+// more than one, and may have calls go one at a time from now on.
+func (c *calls) only(oneEach bool) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.oneEach = true
+	c.oneEach = c.oneEach || oneEach
 	if len(c.running) == 1 {
 		for ctx := range c.running {
-			return *ctx, true
+			return *ctx
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // inbound handles what a server sends unasked on one connection.
@@ -124,7 +124,7 @@ func (in *inbound) request(m jsonrpc.Message, call context.Context) {
 		return
 	}
 	if call == nil {
-		call, _ = in.s.calls.only()
+		call = in.s.calls.only(m.Method != "roots/list") // which is about no call in particular
 	}
 	ctx, cancel := context.WithCancel(in.ctx)
 	var stop func() bool

@@ -45,6 +45,7 @@ func (x *session) listTools(ctx context.Context) (found, error) {
 		if size += int64(len(resp.Result)); size > x.s.o.MaxMessage {
 			return f, fmt.Errorf("its tools take more than %d bytes", x.s.o.MaxMessage)
 		}
+		before := len(f.problems)
 		added, cursor, err := x.takePage(&f, resp.Result, names)
 		switch {
 		case err != nil:
@@ -52,7 +53,7 @@ func (x *session) listTools(ctx context.Context) (found, error) {
 		case cursor == nil:
 			return f, nil
 		case cursors[string(cursor)] || (added == 0 && page > 1):
-			f.problems = append(f.problems, fmt.Sprintf("page %d repeats what came before: no further page was asked for", page))
+			f.problems = append(f.problems[:before], fmt.Sprintf("page %d repeats what came before: no further page was asked for", page))
 			return f, nil
 		case page == maxPages:
 			f.problems = append(f.problems, fmt.Sprintf("more than %d pages: the rest was not asked for", maxPages))

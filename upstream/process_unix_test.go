@@ -32,6 +32,7 @@ func TestStartsThatFail(t *testing.T) {
 		{"exit at spawn", fake("a", "-fault", "exit"), []string{"exit status 3", `cannot open the \x1b[31mdatabase`}},
 		{"exit in initialize", fake("a", "-fault", "exit-init"), []string{"exit status 4"}},
 		{"exit in mid-answer", fake("a", "-fault", "half-init"), []string{"exit status 5"}},
+		{"no MCP at all", Server{Command: []string{"/bin/sh", "-c", "echo 'usage: \033[1mfoo'; exit 2"}}, []string{"exit status 2", `such as "usage: \x1b[1mfoo"`}},
 		{"unknown version", fake("a", "-version", "2031-01-01"), []string{`"2031-01-01"`, `"2025-11-25"`}},
 	}
 	for _, tt := range tests {

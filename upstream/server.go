@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -53,6 +54,7 @@ type server struct {
 	listing   Listing
 	problems  []string
 	suspect   string
+	garbage   string    // how the first message began that was none
 	emptyFrom time.Time // first of the empty listings that were not believed
 }
 
@@ -176,16 +178,36 @@ func (s *server) startError(err error, after time.Duration) *Error {
 		if e.Hint != "" {
 			hint = e.Hint
 		}
-		if e.Kind == Timeout || e.Kind == Cancelled {
+		switch {
+		case e.Kind == Timeout || e.Kind == Cancelled:
 			err = &startStuck{e.Method, after}
-		} else if e.Err != nil {
+		case err != error(e) || e.Err == nil: // it says more than e.Err
+		case e.Kind == Invalid || e.Kind == TooLarge:
+			err = fmt.Errorf("its answer to %s is not acceptable: %w", e.Method, e.Err)
+		case e.Kind == Refused:
+			err = fmt.Errorf("it refused %s: %w", e.Method, e.Err)
+		default:
 			err = e.Err
 		}
 	}
-	if tail := s.stderr.lastLines(3); tail != "" && kind == StartFailed {
-		err = &withStderr{err, tail}
+	if kind == StartFailed {
+		err = s.lastWords(err)
 	}
 	return &Error{Server: s.cfg.Alias, Kind: kind, After: after, Hint: hint, Err: err}
+}
+
+// lastWords adds to err what the server said in place of MCP.
+func (s *server) lastWords(err error) error {
+	s.mu.Lock()
+	garbage := s.garbage
+	s.mu.Unlock()
+	if garbage != "" {
+		err = fmt.Errorf("%w; it writes to stdout what is no MCP message, such as \"%s\"", err, garbage)
+	}
+	if tail := s.stderr.lastLines(3); tail != "" {
+		err = fmt.Errorf("%w; its last words on stderr: \"%s\"", err, tail)
+	}
+	return err
 }
 
 // serve lists the tools, now and whenever they may have changed, until the
@@ -356,7 +378,8 @@ func (s *server) await(ctx context.Context, method string, began time.Time) (*se
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fail(Cancelled, ctx.Err(), "")
+			e := ended(ctx)
+			return fail(e.Kind, e.Err, "")
 		case <-limit.C:
 			return fail(NotRunning, errors.New("it is still being started"), "try again later")
 		}

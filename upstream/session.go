@@ -119,7 +119,7 @@ func (x *session) call(ctx context.Context, req Request, timeout time.Duration) 
 		return Response{}, e
 	}
 	if ctx.Err() != nil {
-		return fail(&Error{Kind: Cancelled, Err: context.Cause(ctx)})
+		return fail(ended(ctx))
 	}
 	p, err := x.prepare(ctx, req)
 	if err != nil {
@@ -127,7 +127,7 @@ func (x *session) call(ctx context.Context, req Request, timeout time.Duration) 
 	}
 	if err := x.conn.send(ctx, p); err != nil {
 		if ctx.Err() != nil {
-			return fail(&Error{Kind: Cancelled, Err: context.Cause(ctx)})
+			return fail(ended(ctx))
 		}
 		var e *Error
 		if errors.As(err, &e) {
@@ -139,6 +139,14 @@ func (x *session) call(ctx context.Context, req Request, timeout time.Duration) 
 		return fail(e)
 	}
 	return p.resp, nil
+}
+
+// ended says that the caller's context is over.
+func ended(ctx context.Context) *Error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &Error{Kind: Timeout, Err: context.Cause(ctx)}
+	}
+	return &Error{Kind: Cancelled, Err: context.Cause(ctx)}
 }
 
 // waitFor waits until p is settled, passing progress on, or gives it up.
@@ -171,11 +179,9 @@ func (x *session) waitFor(ctx context.Context, p *pending, progress func(json.Ra
 			return &Error{Kind: Timeout, Sent: true, Hint: "raise the server's timeout if it needs longer"}
 		case <-ctx.Done():
 			x.conn.abandon(p, "the caller no longer waits", silent)
-			kind := Cancelled
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				kind = Timeout
-			}
-			return &Error{Kind: kind, Sent: true, Err: context.Cause(ctx)}
+			e := ended(ctx)
+			e.Sent = true
+			return e
 		}
 	}
 }

@@ -37,18 +37,15 @@ func openStdio(ctx context.Context, s *server, l *launcher) (conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newStdio(s, proc.stdout, proc.stdin)
-	c.proc = proc
-	go c.readAll(proc.stdout)
-	go c.watchWriter()
-	return c, nil
+	return newStdio(s, proc.stdout, proc.stdin, proc), nil
 }
 
-func newStdio(s *server, r io.Reader, w io.WriteCloser) *stdio {
-	c := &stdio{
-		table: newTable(s), w: jsonrpc.NewLineWriter(w), out: w, read: make(chan struct{}),
-	}
+// newStdio connects to a child, or to any pair of pipes where proc is nil.
+func newStdio(s *server, r io.ReadCloser, w io.WriteCloser, proc *process) *stdio {
+	c := &stdio{table: newTable(s), proc: proc, w: jsonrpc.NewLineWriter(w), out: w, read: make(chan struct{})}
 	c.in = newInbound(s, func(ctx context.Context, line []byte) { _ = c.w.Send(ctx, line) })
+	go c.readAll(r)
+	go c.watchWriter()
 	return c
 }
 

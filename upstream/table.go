@@ -17,7 +17,6 @@ type table struct {
 	waiting map[string]*pending
 	err     error // why the connection is over
 	over    chan struct{}
-	garbage bool // a garbage message has been logged
 }
 
 func newTable(s *server) *table {
@@ -112,14 +111,22 @@ func (t *table) bad(message []byte, err error) {
 		return
 	}
 	t.s.tally.garbage.Add(1)
-	t.mu.Lock()
-	first := !t.garbage
-	t.garbage = true
-	t.mu.Unlock()
-	if first {
-		t.s.log.Warn("server sends what is no message; that is skipped",
-			"begins", printable(string(message[:min(len(message), 200)])), "err", err)
+	begins := printable(string(message[:min(len(message), 200)]))
+	if t.s.noteGarbage(begins) {
+		t.s.log.Warn("server sends what is no message; that is skipped", "begins", begins, "err", err)
 	}
+}
+
+// noteGarbage keeps the first of what a server sends that is no message, and
+// reports whether this was it.
+func (s *server) noteGarbage(begins string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.garbage == ""
+	if first {
+		s.garbage = begins
+	}
+	return first
 }
 
 // failCall ends the request that raw names and reports whether there was one.

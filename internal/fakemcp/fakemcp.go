@@ -53,6 +53,8 @@ type Config struct {
 //	stubborn    ignores SIGTERM and the end of its input
 //	grandchild  starts a process that stays; its pid goes into -starts, too
 //	noise       blank lines, CRLF, a byte order mark and garbage around its messages
+//	modern      answers server/discover, refuses initialize
+//	old         ends with status 1 when the first message is not initialize
 //	no-tools    declares no tools capability and refuses tools/list
 func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	var c Config
@@ -83,7 +85,7 @@ func Serve(c Config, in io.Reader, out, errs io.Writer) error {
 		return err
 	}
 	lines := jsonrpc.NewLineReader(in, 1<<30)
-	for {
+	for first := true; ; first = false {
 		line, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -95,6 +97,8 @@ func Serve(c Config, in io.Reader, out, errs io.Writer) error {
 		switch {
 		case err != nil:
 			return err
+		case first && s.has("old") && m.Method != "initialize":
+			return errors.New("the first message must be initialize")
 		case m.IsRequest():
 			s.request(m)
 		case m.IsNotification():
@@ -224,6 +228,15 @@ func (s *fake) notification(m jsonrpc.Message) {
 }
 
 func (s *fake) request(m jsonrpc.Message) {
+	switch {
+	case s.has("modern") && m.Method == "initialize":
+		s.fail(m, jsonrpc.CodeMethodNotFound, "no handshake here")
+		return
+	case s.has("modern") && m.Method == "server/discover":
+		s.result(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},`+
+			`"instructions":"modern","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fake","version":"2"}}}`)
+		return
+	}
 	switch m.Method {
 	case "initialize":
 		s.initialize(m)
