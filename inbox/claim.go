@@ -58,16 +58,25 @@ func (in *Inbox) Claim(ctx context.Context, id string, a Attempt) (Ticket, error
 	if err := in.registered(ctx); err != nil {
 		return Ticket{}, fmt.Errorf("claim %s: %w", id, err)
 	}
-	t, err := in.o.change(ctx, id, func(t *Ticket) (*Decision, error) { return nil, in.take(ctx, t, a) })
+	token, err := newID("c_", in.o.Random)
 	if err != nil {
-		return t, fmt.Errorf("claim: %w", err)
+		return Ticket{}, fmt.Errorf("claim %s: %w", id, err)
 	}
-	return t, nil
+	t, err := in.o.change(ctx, id, func(t *Ticket) (*Decision, error) { return nil, in.take(ctx, t, a, token) })
+	if err == nil {
+		return t, nil
+	}
+	// A commit that failed, or whose caller gave up, may have happened. If the
+	// claim is there, it is ours and nobody else will run it.
+	if now, readErr := in.o.Store.Ticket(context.WithoutCancel(ctx), id); readErr == nil && now.State == Running && now.Claim == token {
+		return now, nil
+	}
+	return t, fmt.Errorf("claim: %w", err)
 }
 
 // take moves the ticket to running, or to where it belongs with an error that
 // says why.
-func (in *Inbox) take(ctx context.Context, t *Ticket, a Attempt) error {
+func (in *Inbox) take(ctx context.Context, t *Ticket, a Attempt, token string) error {
 	now := in.o.clock()
 	again := t.State == Running && t.Repeatable
 	if t.State != Approved && !again {
@@ -94,7 +103,7 @@ func (in *Inbox) take(ctx context.Context, t *Ticket, a Attempt) error {
 		}
 		return err
 	}
-	t.Runner, t.Started = in.o.Process.ID, now
+	t.Runner, t.Claim, t.Started = in.o.Process.ID, token, now
 	if again {
 		return nil // it stays running, in other hands
 	}

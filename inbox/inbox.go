@@ -18,6 +18,7 @@
 package inbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -192,7 +193,7 @@ func (o Options) change(ctx context.Context, id string, edit func(*Ticket) (*Dec
 		}
 		ok, err := o.Store.Change(ctx, t, d)
 		if err != nil {
-			return Ticket{}, err
+			return t, err
 		}
 		if ok {
 			t.Revision++
@@ -561,13 +562,21 @@ func (e *NotRunnerError) Error() string {
 func (in *Inbox) finish(ctx context.Context, id string, to State, keep func(*Ticket)) (Ticket, error) {
 	// A receipt must not get lost because its caller has gone.
 	ctx = context.WithoutCancel(ctx)
-	return in.o.change(ctx, id, func(t *Ticket) (*Decision, error) {
+	t, err := in.o.change(ctx, id, func(t *Ticket) (*Decision, error) {
 		if t.Runner != in.o.Process.ID {
 			return nil, &NotRunnerError{id, t.Runner}
 		}
 		keep(t)
 		return nil, t.step(to, in.o.clock())
 	})
+	if err == nil {
+		return t, nil
+	}
+	// A commit that failed may have happened; nobody else finishes our calls.
+	if now, readErr := in.o.Store.Ticket(ctx, id); readErr == nil && now.Runner == in.o.Process.ID && now.State == to && bytes.Equal(now.Result, t.Result) {
+		return now, nil
+	}
+	return t, err
 }
 
 // Stats counts what happened at or after since.
@@ -578,9 +587,9 @@ func (in *Inbox) Stats(ctx context.Context, since time.Time) (Stats, error) {
 // Stats are the attention figures of a time.
 type Stats struct {
 	Asks    int              `json:"asks"`
-	States  map[string]int   `json:"states"`  // tickets by state
-	Answers []AnswerCount    `json:"answers"` // by channel, level and verdict
-	Took    map[string]int64 `json:"took_ms"` // time to answer: "p50", "p90"
+	States  map[string]int   `json:"states"`    // tickets by state
+	Answers []AnswerCount    `json:"answers"`   // by channel, level and verdict
+	Took    map[string]int64 `json:"took_ms"`   // time to answer: "p50", "p90"
 	Grants  int              `json:"by_grant"`  // calls that a grant allowed without a question
 	Reviews int              `json:"by_review"` // calls that the journal keeps instead of a question
 }

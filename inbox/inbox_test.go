@@ -705,3 +705,47 @@ func TestAttentionFigures(t *testing.T) {
 		t.Errorf("stats %+v, want %+v", got, want)
 	}
 }
+
+// A doubtful store commits and then says that it did not, as a disk or a
+// cancelled context may.
+type doubtful struct {
+	inbox.Store
+	doubts int // changes that are still to be doubted
+}
+
+var errDoubt = errors.New("the commit may or may not have happened")
+
+func (d *doubtful) Change(ctx context.Context, t inbox.Ticket, dec *inbox.Decision) (bool, error) {
+	ok, err := d.Store.Change(ctx, t, dec)
+	if d.doubts--; err == nil && d.doubts >= 0 {
+		return false, errDoubt
+	}
+	return ok, err
+}
+
+func TestADoubtfulCommitIsReadBack(t *testing.T) {
+	h := newHome(t)
+	d := &doubtful{Store: h.store}
+	o := h.opts()
+	o.Store = d
+	in, err := inbox.New(o)
+	h.must(err)
+	q := question(inbox.L1)
+	asked, err := in.Ask(h.ctx, q)
+	h.must(err)
+	h.allow(asked.Ticket)
+	d.doubts = 1
+	claimed, err := in.Claim(h.ctx, asked.Ticket.ID, attempt(q))
+	if err != nil || claimed.State != inbox.Running {
+		t.Fatalf("claimed %v, %v", claimed.State, err)
+	}
+	// Another claim is another, and must not take this one's for its own.
+	d.doubts = 1
+	_, err = in.Claim(h.ctx, asked.Ticket.ID, attempt(q))
+	wantErr[*inbox.StateError](t, err)
+	d.doubts = 1
+	done, err := in.Finish(h.ctx, asked.Ticket.ID, inbox.Receipt{Result: json.RawMessage(`{"n":1}`)})
+	if err != nil || done.State != inbox.Done || string(done.Result) != `{"n":1}` {
+		t.Fatalf("finished %v with %s, %v", done.State, done.Result, err)
+	}
+}

@@ -139,6 +139,7 @@ type Ticket struct {
 
 	State    State           `json:"state"`
 	Runner   string          `json:"runner,omitempty"` // id of the process that runs it
+	Claim    string          `json:"-"`                // of the one claim that won, so that its maker knows it again
 	Decided  time.Time       `json:"decided,omitzero"`
 	Started  time.Time       `json:"started,omitzero"`
 	Finished time.Time       `json:"finished,omitzero"` // when it reached a final state, or unknown

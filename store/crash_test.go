@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,11 +29,13 @@ import (
 const (
 	roleVariable = "STORE_TEST_ROLE"
 	homeVariable = "STORE_TEST_HOME"
+	stepVariable = "STORE_TEST_STEP"
 )
 
 var roles = map[string]func(*gate, context.Context) error{
 	"race":  (*gate).race,
 	"crash": (*gate).crash,
+	"steps": (*gate).crash, // with a store that ends the process at a step
 }
 
 func TestMain(m *testing.M) {
@@ -71,7 +74,13 @@ func newGate(home string) (*gate, error) {
 		return nil, err
 	}
 	g := &gate{home: home, store: store.New(filepath.Join(home, "state.db"))}
-	o := inbox.Options{Store: g.store, Ring: ring, Now: time.Now, Random: rand.Reader, Process: store.Self(), Life: store.Life}
+	var kept inbox.Store = g.store
+	if step := os.Getenv(stepVariable); step != "" {
+		if kept, err = newDeadly(g.store, step); err != nil {
+			return nil, err
+		}
+	}
+	o := inbox.Options{Store: kept, Ring: ring, Now: time.Now, Random: rand.Reader, Process: store.Self(), Life: store.Life}
 	if g.in, err = inbox.New(o); err != nil {
 		return nil, err
 	}
@@ -311,21 +320,92 @@ func TestKilledGatesLoseNothingAndRunNothingTwice(t *testing.T) {
 			t.Fatalf("%q, %v", line, err)
 		}
 		kill := time.AfterFunc(time.Duration(r.IntN(30_000))*time.Microsecond, func() { _ = cmd.Process.Kill() })
-		for {
-			line, err := out.ReadString('\n')
-			if err != nil {
-				break // a line that is cut short promises nothing
-			}
-			what, id, _ := strings.Cut(strings.TrimSpace(line), " ")
-			promised[id] = what
-		}
+		listen(out, promised)
 		kill.Stop()
 		_ = cmd.Wait() // killed
 		if cmd.ProcessState.Exited() {
 			t.Fatalf("the gate ended by itself: %v", cmd.ProcessState)
 		}
 	}
-	// The next gate takes care of what is left, and nothing stays approved.
+	takeCare(t, home, promised)
+}
+
+// A deadly store kills its process at the n-th of the points before and after
+// each write.
+type deadly struct {
+	inbox.Store
+	mu   sync.Mutex
+	left int // guarded by mu
+}
+
+func newDeadly(s inbox.Store, step string) (*deadly, error) {
+	n, err := strconv.Atoi(step)
+	return &deadly{Store: s, left: n}, err
+}
+
+func (d *deadly) point() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left--; d.left == 0 {
+		self, err := os.FindProcess(os.Getpid())
+		if err == nil {
+			err = self.Kill()
+		}
+		panic(err) // the kill is on its way
+	}
+}
+
+func (d *deadly) Admit(ctx context.Context, t inbox.Ticket) (inbox.Ticket, bool, error) {
+	d.point()
+	kept, attached, err := d.Store.Admit(ctx, t)
+	d.point()
+	return kept, attached, err
+}
+
+func (d *deadly) Change(ctx context.Context, t inbox.Ticket, dec *inbox.Decision) (bool, error) {
+	d.point()
+	won, err := d.Store.Change(ctx, t, dec)
+	d.point()
+	return won, err
+}
+
+// A gate is killed before and after every write of two calls' lives: admitting,
+// approving, claiming and finishing.
+func TestKilledAtEveryStep(t *testing.T) {
+	home := t.TempDir()
+	promised := map[string]string{}
+	const writes = 4
+	for step := 1; step <= 2*2*writes; step++ {
+		t.Setenv(stepVariable, strconv.Itoa(step))
+		cmd, out := start(t, "steps", home)
+		listen(out, promised)
+		_ = cmd.Wait() // killed
+		if cmd.ProcessState.Exited() {
+			t.Fatalf("step %d: the gate ended by itself: %v", step, cmd.ProcessState)
+		}
+	}
+	t.Setenv(stepVariable, "")
+	takeCare(t, home, promised)
+}
+
+// listen notes what a gate promises until it ends. A line that is cut short
+// promises nothing.
+func listen(out *bufio.Reader, promised map[string]string) {
+	for {
+		line, err := out.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if what, id, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			promised[id] = what
+		}
+	}
+}
+
+// takeCare does what the next gate does with what is left, after which nothing
+// is approved or running, and checks it all.
+func takeCare(t *testing.T, home string, promised map[string]string) {
+	t.Helper()
 	last, err := newGate(home)
 	must(t, err)
 	_, err = last.in.Recover(t.Context())
@@ -333,9 +413,8 @@ func TestKilledGatesLoseNothingAndRunNothingTwice(t *testing.T) {
 	left, err := last.in.Runnable(t.Context())
 	must(t, err)
 	for _, ticket := range left {
-		if _, err := last.run(t.Context(), ticket); err != nil {
-			t.Fatal(err)
-		}
+		_, err := last.run(t.Context(), ticket)
+		must(t, err)
 	}
 	checkHistory(t, last, promised)
 	must(t, errors.Join(last.store.Close(), last.runs.Close()))

@@ -226,6 +226,7 @@ CREATE TABLE tickets (
 	created     INTEGER NOT NULL,
 	state       TEXT NOT NULL,
 	runner      TEXT NOT NULL,
+	claim       TEXT NOT NULL,
 	decided     INTEGER NOT NULL,
 	started     INTEGER NOT NULL,
 	finished    INTEGER NOT NULL,

@@ -17,7 +17,7 @@ var _ inbox.Store = (*Store)(nil)
 // columns are all of a ticket's in the order in which scanTicket reads and
 // ticketValues writes them.
 const columns = `id, call_key, server, tool, principal, binding, args, view, level, repeatable, fallback, launch, owner, created,
-	state, runner, decided, started, finished, note, result, delivered, caller_gone, revision`
+	state, runner, claim, decided, started, finished, note, result, delivered, caller_gone, revision`
 
 const openStates = `('pending', 'approved', 'running', 'unknown')`
 
@@ -40,7 +40,7 @@ func ticketValues(t inbox.Ticket) ([]any, error) {
 // changing are the values from State on.
 func changing(t inbox.Ticket) []any {
 	return []any{
-		t.State.String(), t.Runner, micros(t.Decided), micros(t.Started), micros(t.Finished), t.Note,
+		t.State.String(), t.Runner, t.Claim, micros(t.Decided), micros(t.Started), micros(t.Finished), t.Note,
 		blob(t.Result), t.Delivered, t.CallerGone, t.Revision,
 	}
 }
@@ -61,7 +61,7 @@ func scanTicket(row scanner) (inbox.Ticket, error) {
 	var created, decided, started, finished int64
 	var args, result []byte
 	err := row.Scan(&t.ID, &callKey, &server, &tool, &principal, &binding, &args, &view, &level, &t.Repeatable,
-		&fallback, &t.Launch, &t.Owner, &created, &state, &t.Runner, &decided, &started, &finished, &t.Note,
+		&fallback, &t.Launch, &t.Owner, &created, &state, &t.Runner, &t.Claim, &decided, &started, &finished, &t.Note,
 		&result, &t.Delivered, &t.CallerGone, &t.Revision)
 	if err != nil {
 		return inbox.Ticket{}, err
@@ -129,7 +129,7 @@ func (s *Store) Change(ctx context.Context, t inbox.Ticket, d *inbox.Decision) (
 	read := t.Revision
 	t.Revision++
 	err = s.update(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE tickets SET state = ?, runner = ?, decided = ?, started = ?, finished = ?, note = ?,
+		res, err := tx.ExecContext(ctx, `UPDATE tickets SET state = ?, runner = ?, claim = ?, decided = ?, started = ?, finished = ?, note = ?,
 			result = ?, delivered = ?, caller_gone = ?, revision = ? WHERE id = ? AND revision = ?`,
 			append(changing(t), t.ID, read)...)
 		if err != nil {
