@@ -92,6 +92,7 @@ func TestBackoff(t *testing.T) {
 	}
 	bubble(t, Server{}, Options{}, open, func(t *testing.T, r *rig) {
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		want := 250 * time.Millisecond
 		for i := 1; i < len(tries); i++ {
 			pause := tries[i] - tries[i-1]
@@ -104,6 +105,9 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("%d tries in five minutes", len(tries))
 		}
 		// In a long pause a call fails at once.
+		for time.Until(r.Status()[0].NextTry) <= patience {
+			time.Sleep(time.Second)
+		}
 		began := time.Now()
 		e := r.wrong(StartFailed, "x", "")
 		contains(t, e.Error(), "server a did not start", "no luck")
@@ -131,17 +135,18 @@ func TestCallWaitsThroughAShortPause(t *testing.T) {
 }
 
 func TestHealthForgivesWhatWasBefore(t *testing.T) {
-
 	open := peer(func(func(string), jsonrpc.Message) {})
-	starts := 0
-	counted := func(s *server) (conn, error) { starts++; return open(s) }
-	bubble(t, Server{}, Options{Backoff: func(int) time.Duration { return time.Hour }}, counted, func(t *testing.T, r *rig) {
+	bubble(t, Server{}, Options{Backoff: func(int) time.Duration { return time.Hour }}, open, func(t *testing.T, r *rig) {
+		s := r.byAlias["a"]
 		for i := range 5 {
 			time.Sleep(healthy)
-			r.byAlias["a"].sess.conn.(*stdio).fail(errors.New("gone"))
+			s.mu.Lock()
+			c := s.sess.conn.(*stdio)
+			s.mu.Unlock()
+			c.fail(errors.New("gone"))
 			synctest.Wait()
-			if st := r.Status()[0]; st.State != Ready || starts != i+2 {
-				t.Fatalf("after crash %d: %v, %d starts", i+1, st.State, starts)
+			if st := r.Status()[0]; st.State != Ready || st.Starts != i+2 {
+				t.Fatalf("after crash %d: %v, %d starts", i+1, st.State, st.Starts)
 			}
 		}
 	})
