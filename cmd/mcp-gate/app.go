@@ -50,10 +50,14 @@ func (a *app) load() (config.Home, config.Config, []config.Note, error) {
 }
 
 // logger writes to standard error only: text for a person at a terminal, JSON
-// lines otherwise.
-func (a *app) logger(cfg config.Log) *slog.Logger {
+// lines otherwise. Only serve says what goes well; for a command that ends by
+// itself that is what it prints.
+func (a *app) logger(cfg config.Log, serving bool) *slog.Logger {
 	level := slog.LevelInfo
 	word := cfg.Level.String()
+	if !serving && cfg.Level == config.LogInfo {
+		word = "warn"
+	}
 	if a.logLevel != "" {
 		word = a.logLevel
 	}

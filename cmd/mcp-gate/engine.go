@@ -47,6 +47,7 @@ type engine struct {
 type engineOptions struct {
 	only     string // alias of the one server to start; "" is all
 	exposure gate.Exposure
+	serving  bool // it goes on until its client ends it
 }
 
 // start brings a gate up. Nothing waits for the servers; Close ends it all.
@@ -66,7 +67,7 @@ func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	cfg, more := cfg.WithoutSelf(self, home)
-	e := &engine{home: home, cfg: cfg, log: a.logger(cfg.Log)}
+	e := &engine{home: home, cfg: cfg, log: a.logger(cfg.Log, o.serving)}
 	for _, n := range append(notes, more...) {
 		e.log.Info(n.String())
 	}

@@ -26,7 +26,7 @@ puts behind the gate. The folder is filled with a small project when it is empty
 			if dir == "" {
 				return usage(fmt.Errorf("sample %s needs --dir DIR, the folder for its state", args[0]))
 			}
-			return sample.Run(c.Context(), args[0], dir, a.stdin, a.stdout, a.logger(config.Default().Log))
+			return sample.Run(c.Context(), args[0], dir, a.stdin, a.stdout, a.logger(config.Default().Log, true))
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "", "folder for the server's state")

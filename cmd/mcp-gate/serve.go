@@ -48,7 +48,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	default:
 		return usage(fmt.Errorf("unknown exposure %q: want one of meta, direct, transparent", f.exposure))
 	}
-	e, err := a.start(ctx, engineOptions{exposure: exposure})
+	e, err := a.start(ctx, engineOptions{exposure: exposure, serving: true})
 	if err != nil {
 		return err
 	}
