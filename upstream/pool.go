@@ -101,8 +101,9 @@ type Options struct {
 	// any later answer is delivered, so it must not block. A server on HTTP
 	// may have several such goroutines.
 	OnNotification func(alias, method string, params json.RawMessage)
-	// OnChange is told that a server's state or listing changed. It must not
-	// block or call the pool's Run.
+	// OnChange is told that a server's state or listing changed, never twice at
+	// once for one server, and before Settled counts the server in. The server
+	// is not watched meanwhile, so it should be quick.
 	OnChange func(alias string)
 }
 
@@ -245,12 +246,27 @@ func (p *Pool) Status() []Status {
 	return all
 }
 
-// Settled returns nil once every server, or each of those named, has listed
-// its tools or failed once, or waits for its first call because it is lazy;
-// else ctx's error. A name that is no server's is settled.
+// Up returns nil when the server called alias takes a call now, or can be
+// expected to in a moment; else the [*Error] that a call would end in. It is
+// cheap, unlike Status.
+func (p *Pool) Up(alias string) error {
+	s := p.byAlias[alias]
+	if s == nil {
+		return &Error{Server: alias, Kind: UnknownServer}
+	}
+	if e := s.down(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// Settled returns nil once every server, or every one of those named, has
+// listed its tools or failed once, or waits for its first call because it is
+// lazy, and OnChange has been told so; else ctx's error. Unknown names are
+// passed over.
 func (p *Pool) Settled(ctx context.Context, aliases ...string) error {
 	for _, s := range p.servers {
-		if aliases != nil && !slices.Contains(aliases, s.cfg.Alias) {
+		if len(aliases) > 0 && !slices.Contains(aliases, s.cfg.Alias) {
 			continue
 		}
 		if err := s.settle(ctx); err != nil {

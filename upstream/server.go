@@ -50,6 +50,7 @@ type server struct {
 	sess      *session
 	lastErr   *Error
 	settled   bool // it has listed its tools, or failed once
+	told      bool // and the owner of the pool has been told
 	listed    bool
 	listing   Listing
 	problems  []string
@@ -66,7 +67,8 @@ func newServer(cfg Server, o *Options) *server {
 	}
 }
 
-// update changes the guarded fields and wakes everyone who waits for one.
+// update changes the guarded fields, wakes everyone who waits for one, and
+// tells the owner of the pool. Only run and what it calls does it.
 func (s *server) update(f func()) {
 	s.mu.Lock()
 	before := s.state
@@ -74,10 +76,22 @@ func (s *server) update(f func()) {
 	if s.state != before {
 		s.since = time.Now()
 	}
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.wake()
+	settled := s.settled
 	s.mu.Unlock()
 	s.o.OnChange(s.cfg.Alias)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if settled && !s.told {
+		s.told = true
+		s.wake()
+	}
+}
+
+// wake is called with mu held.
+func (s *server) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // run starts the server, keeps its connection until that is lost, and starts
@@ -358,21 +372,19 @@ func (s *server) await(ctx context.Context, method string, began time.Time) (*se
 	s.mu.Lock()
 	seen := s.failures
 	for {
-		state, sess, lastErr, changed := s.state, s.sess, s.lastErr, s.changed
-		failed := s.state == Failed && (s.failures > seen || time.Until(s.nextTry) > patience)
+		state, sess, changed := s.state, s.sess, s.changed
+		var down *Error
+		if s.state == Failed && (s.failures > seen || time.Until(s.nextTry) > patience) {
+			down = s.standing()
+		}
 		s.mu.Unlock()
 		switch {
 		case state == Ready:
 			return sess, nil
 		case state == Stopped:
-			return fail(NotRunning, errors.New("mcp-gate is shutting down"), "")
-		case failed:
-			e := *lastErr
-			e.Method, e.After, e.Sent = method, time.Since(began), false
-			if e.Kind == Lost {
-				e.Kind = NotRunning
-			}
-			return nil, &e
+			return fail(NotRunning, errStopped, "")
+		case down != nil:
+			return fail(down.Kind, down.Err, down.Hint)
 		}
 		poke(s.wanted)
 		select {
@@ -386,6 +398,32 @@ func (s *server) await(ctx context.Context, method string, began time.Time) (*se
 		s.mu.Lock()
 	}
 }
+
+// down returns why a call would fail at once, or nil.
+func (s *server) down() *Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.state == Stopped:
+		return &Error{Server: s.cfg.Alias, Kind: NotRunning, Err: errStopped}
+	case s.state == Failed && time.Until(s.nextTry) > patience:
+		return s.standing()
+	}
+	return nil
+}
+
+// standing is the last error as it concerns calls that come now. It is called
+// with mu held.
+func (s *server) standing() *Error {
+	e := *s.lastErr
+	e.Sent = false
+	if e.Kind == Lost {
+		e.Kind = NotRunning
+	}
+	return &e
+}
+
+var errStopped = errors.New("mcp-gate is shutting down")
 
 func (s *server) notify(ctx context.Context, method string, params json.RawMessage) error {
 	s.mu.Lock()
@@ -423,9 +461,9 @@ func (s *server) lastListing() (Listing, bool) {
 func (s *server) settle(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		settled, changed := s.settled, s.changed
+		told, changed := s.told, s.changed
 		s.mu.Unlock()
-		if settled {
+		if told {
 			return nil
 		}
 		select {

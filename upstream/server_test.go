@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +110,7 @@ func TestBackoff(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		began := time.Now()
+		contains(t, r.Up("a").Error(), "server a did not start", "no luck")
 		e := r.wrong(StartFailed, "x", "")
 		contains(t, e.Error(), "server a did not start", "no luck")
 		if d := time.Since(began); d != 0 {
@@ -363,10 +365,41 @@ func TestListingThatFails(t *testing.T) {
 	})
 }
 
+func TestSettledCountsOnlyWhatWasTold(t *testing.T) {
+	var told atomic.Bool
+	var p *Pool
+	o := Options{OnChange: func(alias string) {
+		if l, ok := p.Listing(alias); ok && len(l.Tools) > 0 {
+			time.Sleep(time.Minute) // it is slow to take it in
+			told.Store(true)
+		}
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		if p, err = NewPool([]Server{{Alias: "a", Command: []string{"in-memory"}}}, o); err != nil {
+			t.Fatal(err)
+		}
+		s := p.servers[0]
+		s.open = func(context.Context) (conn, error) { return inMemory(fakemcp.Config{})(s) }
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() { _ = p.Run(ctx); close(over) }()
+		if err := p.Settled(ctx); err != nil || !told.Load() {
+			t.Errorf("settled with %v, told %v", err, told.Load())
+		}
+		cancel()
+		<-over
+	})
+}
+
 func TestUnknownServerAndBadParams(t *testing.T) {
 	bubble(t, Server{}, Options{}, inMemory(fakemcp.Config{}), func(t *testing.T, r *rig) {
 		resp, err := r.Call(t.Context(), "nobody", toolCall("echo", ""))
 		wantKind(t, UnknownServer, resp, err)
+		wantKind(t, UnknownServer, Response{}, r.Up("nobody"))
+		if err := r.Up("a"); err != nil {
+			t.Error(err)
+		}
 		resp, err = r.Call(t.Context(), "a", Request{Method: "tools/call", Params: json.RawMessage(`{"_meta":7}`), Progress: func(json.RawMessage) {}})
 		if e := wantKind(t, BadRequest, resp, err); e.MayHaveRun() {
 			t.Error("it cannot have run")
