@@ -39,7 +39,7 @@ var layers = []struct {
 	{"upstream", []string{"catalog"}, []string{"github.com/mark3labs/mcp-go", "golang.org/x/sys"}},
 	{"gate", []string{"engagement", "catalog", "policy", "prefix", "inbox", "artifacts", "checkpoint", "audit"}, nil},
 	{"transport", []string{"engagement", "policy", "gate"}, []string{"github.com/mark3labs/mcp-go"}},
-	{"store", []string{"engagement", "catalog", "inbox", "gate"}, []string{"modernc.org/sqlite"}},
+	{"store", []string{"engagement", "catalog", "inbox", "checkpoint", "gate"}, []string{"modernc.org/sqlite"}},
 	{"config", []string{"engagement", "catalog", "policy", "prefix", "upstream", "transport"}, []string{"github.com/goccy/go-yaml", "github.com/tailscale/hujson"}},
 	{"internal/fakemcp", nil, nil},
 	{"internal/sample", nil, []string{"github.com/mark3labs/mcp-go", "golang.org/x/sys"}},
