@@ -77,6 +77,8 @@ func TestCheckWithoutToolsComparesPatterns(t *testing.T) {
 		{`"tools":"github/delete_repo"`, `"tools":"github/delete_*"`, true}, {`"tools":"github/delete_*"`, `"tools":"*/delete_*"`, true},
 		{`"tools":"github/*"`, `"tools":"github/delete_*"`, false}, {`"tools":"a/b"`, ``, true}, {``, `"tools":"a/b"`, false},
 		{`"tools":["a/b","c/d"]`, `"tools":["c/*","a/*"]`, true}, {`"tools":["a/b","c/d"]`, `"tools":"a/*"`, false},
+		{`"class":"read"`, `"class":"read"`, true}, {`"class":"read"`, `"class":"destructive"`, false},
+		{`"scope":["read","write"]`, `"scope":["read","write"]`, true}, {`"scope":"read"`, `"scope":["write","admin"]`, false},
 		{`"class":"read"`, `"class":["read","destructive"]`, true}, {`"class":["read","destructive"]`, `"class":"read"`, false}, {``, `"class":"read"`, false},
 		{`"egress":"metadata"`, `"egress":["metadata","row_level"]`, true}, {`"egress":["metadata","row_level"]`, `"egress":"metadata"`, false}, {``, `"egress":"metadata"`, false},
 	}

@@ -436,6 +436,11 @@ rules[2].scope: unknown scope "x": want one of read, write, bridge, admin`
 	}
 }
 
+func TestThePatternsOfTheLargestSizeAreRead(t *testing.T) {
+	longest := strings.Repeat("a", 1024)
+	compile(t, `{"do":"deny","tools":"`+longest+`","principal":"`+longest+`"}`)
+}
+
 func TestExamplesHold(t *testing.T) {
 	compile(t, `{"do":"deny","tools":"fs/*","class":"destructive","egress":"row_level","principal":"local*","scope":"write","args":{"/path":{"path_under":"/home"}},
 		"match":[{"tool":"fs/rm","args":{"path":"/home/me"}},{"tool":"mcp__fs__rm","class":"destructive","egress":"row_level","principal":"local/x","scope":"write","args":{"path":"/home/x/../me"}}],
