@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -314,4 +315,73 @@ func TestChildThatClosesItsPipes(t *testing.T) {
 	e := r.wrong(Lost, "mute", "")
 	contains(t, e.Error(), "closed its standard output")
 	r.must("echo", "")
+}
+
+// One server ends again and again; the others keep every answer, and when all
+// is over no descriptor is left open.
+func TestNeighboursOfACrashingServer(t *testing.T) {
+	before := descriptors(t)
+	r := start(t, Options{}, fake("a"), fake("b"), fake("c", "-fault", "noise"), fake("d", "-stderr", "1000000")).settled()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 30 {
+			r.wrong(Lost, "exit", `{"n":1}`)
+		}
+	})
+	for _, alias := range []string{"b", "c", "d"} {
+		for worker := range 4 {
+			wg.Go(func() {
+				for i := range 100 {
+					nonce := fmt.Sprintf(`"nonce":"%s-%d-%d."`, alias, worker, i)
+					resp, err := r.Call(t.Context(), alias, toolCall("echo", "{"+nonce+"}"))
+					if err != nil || !strings.Contains(string(resp.Result), nonce) {
+						t.Errorf("%s got %s, %v", nonce, resp.Result, err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for _, st := range r.Status()[1:] {
+		if st.Starts != 1 {
+			t.Errorf("server %s was started %d times", st.Alias, st.Starts)
+		}
+	}
+	r.stop()
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors are open, %d were", after, before)
+	}
+}
+
+// descriptors counts the pipes that this process holds.
+func descriptors(t *testing.T) (n int) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return 0
+	}
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range all {
+		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, "pipe:") {
+			n++
+		}
+	}
+	return n
+}
+
+// A child that is frozen can neither answer nor leave by itself.
+func TestFrozenChild(t *testing.T) {
+	r := start(t, Options{}, fake("a")).settled()
+	pid := r.state("a pid", func(s Status) bool { return s.PID != 0 }).PID
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	resp, err := r.tool(ctx, "echo", "")
+	wantKind(t, Timeout, resp, err)
+	r.stop()
+	gone(t, pid)
 }
