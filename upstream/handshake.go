@@ -21,6 +21,7 @@ const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaClient       = "io.modelcontextprotocol/clientInfo"
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaLogLevel     = "io.modelcontextprotocol/logLevel"
 
 	// probeTimeout is how long a server may keep silent about
 	// server/discover before it is taken for an older one.

@@ -337,7 +337,7 @@ func (c *web) message(e event, call context.Context) {
 	case m.IsRequest():
 		c.in.request(m, call)
 	case m.IsNotification():
-		c.in.notification(m, c.byToken)
+		c.in.notification(m, c.byToken, call)
 	default:
 		c.answered(m)
 	}

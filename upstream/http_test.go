@@ -232,7 +232,7 @@ func TestHTTPStreamGrammar(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var noted []string
 			s := newSite(t, handlers{"tools/call": func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) { sse(w, m, text) }})
-			r := start(t, Options{OnNotification: func(_, _ string, params json.RawMessage) { noted = append(noted, string(params)) }}, s.server()).settled()
+			r := start(t, Options{OnNotification: func(_ context.Context, _, _ string, params json.RawMessage) { noted = append(noted, string(params)) }}, s.server()).settled()
 			if got, want := r.must("echo", ""), `{"t":"héllo"}`; got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}

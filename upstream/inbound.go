@@ -94,8 +94,8 @@ func (in *inbound) close() {
 }
 
 // notification takes one notification; find returns the pending request that
-// was given a progress token, or nil.
-func (in *inbound) notification(m jsonrpc.Message, find func(token string) *pending) {
+// was given a progress token, or nil. Call is as in request.
+func (in *inbound) notification(m jsonrpc.Message, find func(token string) *pending, call context.Context) {
 	switch m.Method {
 	case "notifications/progress":
 		if p := find(textMember(m.Params, "progressToken")); p == nil || !p.queue(m.Params) {
@@ -108,7 +108,13 @@ func (in *inbound) notification(m jsonrpc.Message, find func(token string) *pend
 	case "notifications/tools/list_changed":
 		in.s.listAgain()
 	}
-	in.s.o.OnNotification(in.s.cfg.Alias, m.Method, m.Params)
+	if call == nil {
+		call = in.s.calls.only(false)
+	}
+	if call == nil {
+		call = context.Background()
+	}
+	in.s.o.OnNotification(context.WithoutCancel(call), in.s.cfg.Alias, m.Method, m.Params)
 }
 
 // request answers one request of the server, in a goroutine where it takes
@@ -146,8 +152,10 @@ func (in *inbound) request(m jsonrpc.Message, call context.Context) {
 		in.refuse(m, jsonrpc.CodeInternal, "too many requests at once, or an id used twice")
 		return
 	}
+	in.s.asking.Add(1)
 	go func() {
 		defer in.wg.Done()
+		defer in.s.asking.Add(-1)
 		defer cancel()
 		in.ask(ctx, m)
 		if stop != nil {

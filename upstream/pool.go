@@ -99,8 +99,10 @@ type Options struct {
 	// OnNotification takes each notification of a server except progress and
 	// cancellations. It runs on the goroutine that reads the server, before
 	// any later answer is delivered, so it must not block. A server on HTTP
-	// may have several such goroutines.
-	OnNotification func(alias, method string, params json.RawMessage)
+	// may have several such goroutines. Its ctx has the values of the call that
+	// the notification belongs to where that can be told, as with OnRequest; it
+	// is not ended by anything.
+	OnNotification func(ctx context.Context, alias, method string, params json.RawMessage)
 	// OnChange is told that a server's state or listing changed, never twice at
 	// once for one server, and before Settled counts the server in. The server
 	// is not watched meanwhile, so it should be quick.
@@ -120,6 +122,14 @@ type Request struct {
 	// timeout and cancellation wait for it. The progressToken in it is the
 	// pool's own.
 	Progress func(params json.RawMessage)
+
+	// Capabilities is the client capabilities object that a modern server is
+	// told with this request; nil stands for Options.Capabilities. A server with
+	// a handshake was told those at its start.
+	Capabilities json.RawMessage
+	// LogLevel is the least level of log messages about this request that a
+	// modern server is asked for; "" asks for none.
+	LogLevel string
 }
 
 // Response is a server's answer, in its own bytes: exactly one field is set.
@@ -301,7 +311,7 @@ func (o Options) withDefaults() Options {
 		o.Backoff = backoff
 	}
 	if o.OnNotification == nil {
-		o.OnNotification = func(string, string, json.RawMessage) {}
+		o.OnNotification = func(context.Context, string, string, json.RawMessage) {}
 	}
 	if o.OnChange == nil {
 		o.OnChange = func(string) {}

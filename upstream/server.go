@@ -39,6 +39,8 @@ type server struct {
 	wanted chan struct{} // a call waits for a server that is not running
 	relist chan struct{} // the listing may have changed
 	calls  calls
+	wishes wishes
+	asking atomic.Int64 // requests of the server that are being answered
 
 	mu        sync.Mutex // guards what follows; never held while waiting for the server
 	changed   chan struct{}
@@ -63,7 +65,7 @@ func newServer(cfg Server, o *Options) *server {
 	return &server{
 		cfg: cfg, o: o, log: o.Log.With("server", cfg.Alias), stderr: newRing(stderrKept),
 		wanted: make(chan struct{}, 1), relist: make(chan struct{}, 1),
-		calls: newCalls(), changed: make(chan struct{}), state: Idle, since: time.Now(),
+		calls: newCalls(), wishes: newWishes(), changed: make(chan struct{}), state: Idle, since: time.Now(),
 	}
 }
 
@@ -227,7 +229,9 @@ func (s *server) lastWords(err error) error {
 // serve lists the tools, now and whenever they may have changed, until the
 // connection is lost or ctx ends.
 func (s *server) serve(ctx context.Context, sess *session) *Error {
+	told := sess.grant(ctx, s.wishes.now(), wish{})
 	s.update(func() { s.state, s.sess = Ready, sess })
+	sess.grant(ctx, s.wishes.now(), told) // what was wished for while nobody could be told
 	s.log.Info("server ready", "protocol", sess.version)
 	defer sess.listen(ctx)()
 	due := time.NewTimer(0)
@@ -449,6 +453,10 @@ func (s *server) inputSchema(name string) json.RawMessage {
 	}
 	return nil
 }
+
+// waitsForUs reports whether the server has asked something that is not
+// answered yet.
+func (s *server) waitsForUs() bool { return s.asking.Load() > 0 }
 
 func (s *server) listAgain() { poke(s.relist) }
 

@@ -152,8 +152,9 @@ func ended(ctx context.Context) *Error {
 // waitFor waits until p is settled, passing progress on, or gives it up.
 func (x *session) waitFor(ctx context.Context, p *pending, progress func(json.RawMessage), timeout time.Duration) *Error {
 	var expired <-chan time.Time
+	var timer *time.Timer
 	if timeout > 0 {
-		timer := time.NewTimer(timeout)
+		timer = time.NewTimer(timeout)
 		defer timer.Stop()
 		expired = timer.C
 		report := progress
@@ -175,6 +176,10 @@ func (x *session) waitFor(ctx context.Context, p *pending, progress func(json.Ra
 				progress(params)
 			}
 		case <-expired:
+			if x.s.waitsForUs() { // the time of whoever answers is not the server's
+				timer.Reset(timeout)
+				continue
+			}
 			x.conn.abandon(p, fmt.Sprintf("no answer within %v", timeout), silent)
 			return &Error{Kind: Timeout, Sent: true, Hint: "raise the server's timeout if it needs longer"}
 		case <-ctx.Done():
@@ -213,7 +218,7 @@ func (x *session) prepare(ctx context.Context, req Request) (*pending, error) {
 		}
 	}
 	if x.modern {
-		if meta, err = x.stamp(meta); err != nil {
+		if meta, err = x.stamp(meta, req); err != nil {
 			return nil, fmt.Errorf("_meta: %w", err)
 		}
 	}
@@ -224,7 +229,7 @@ func (x *session) prepare(ctx context.Context, req Request) (*pending, error) {
 }
 
 // stamp puts what every modern request says about its sender into meta.
-func (x *session) stamp(meta []byte) ([]byte, error) {
+func (x *session) stamp(meta []byte, req Request) ([]byte, error) {
 	meta, err := strictjson.Set(meta, metaVersion, strictjson.AppendString(nil, modernVersion))
 	if err != nil {
 		return nil, err
@@ -232,7 +237,16 @@ func (x *session) stamp(meta []byte) ([]byte, error) {
 	if meta, err = strictjson.Set(meta, metaClient, x.s.o.clientInfo()); err != nil {
 		return nil, err
 	}
-	return strictjson.Set(meta, metaCapabilities, x.s.o.Capabilities)
+	if req.LogLevel != "" {
+		if meta, err = strictjson.Set(meta, metaLogLevel, strictjson.AppendString(nil, req.LogLevel)); err != nil {
+			return nil, err
+		}
+	}
+	capabilities := req.Capabilities
+	if capabilities == nil {
+		capabilities = x.s.o.Capabilities
+	}
+	return strictjson.Set(meta, metaCapabilities, capabilities)
 }
 
 // listen has the server send what belongs to no request, until ctx ends or
@@ -243,21 +257,20 @@ func (x *session) listen(ctx context.Context) (stop func()) {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		x.subscribe(ctx)
-	}()
+	var streams sync.WaitGroup
+	streams.Go(func() {
+		x.subscribe(ctx, `{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`)
+	})
+	streams.Go(func() { x.follow(ctx) })
 	return func() {
 		cancel()
-		<-ended
+		streams.Wait()
 	}
 }
 
-// subscribe keeps a subscription to all changes of lists open. A server that
+// subscribe keeps a subscription to what filter names open. A server that
 // refuses it has none.
-func (x *session) subscribe(ctx context.Context) {
-	const filter = `{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`
+func (x *session) subscribe(ctx context.Context, filter string) {
 	for pause := time.Second; ctx.Err() == nil; pause = min(2*pause, time.Minute) {
 		began := time.Now()
 		resp, e := x.call(ctx, Request{Method: "subscriptions/listen", Params: json.RawMessage(filter)}, 0)

@@ -172,7 +172,7 @@ func (c *stdio) message(line []byte, unfinished bool) {
 	case m.IsRequest():
 		c.in.request(m, nil)
 	case m.IsNotification():
-		c.in.notification(m, c.byToken)
+		c.in.notification(m, c.byToken, nil)
 	default:
 		c.answered(m)
 	}

@@ -184,7 +184,9 @@ func TestRequestsOfTheServer(t *testing.T) {
 		OnRequest: func(ctx context.Context, alias, method string, params json.RawMessage) (json.RawMessage, *jsonrpcError) {
 			return fmt.Appendf(nil, `{"of":%q,"by":%q,"for":%q,"params":%s}`, method, alias, ctx.Value(key{}), params), nil
 		},
-		OnNotification: func(alias, method string, params json.RawMessage) { note.Store(alias + method + string(params)) },
+		OnNotification: func(_ context.Context, alias, method string, params json.RawMessage) {
+			note.Store(alias + method + string(params))
+		},
 	}, fake("a")).settled()
 	resp, err := r.tool(context.WithValue(t.Context(), key{}, "me"), "ask", `{"method":"elicitation/create"}`)
 	if err != nil {
