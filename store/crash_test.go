@@ -195,8 +195,8 @@ func (g *gate) race(ctx context.Context) error {
 
 // Approved tickets of a process that is gone are raced for by 64 executors in
 // each of two processes; each runs exactly once.
-func TestTwoProcessesRunEachApprovedCallOnce(t *testing.T) {
-	n := 150
+func TestSoakTwoProcessesRunEachApprovedCallOnce(t *testing.T) {
+	n := 50
 	if soaking() {
 		n = 1000
 	}
