@@ -1,0 +1,257 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// maxLock bounds a lock that is read, in bytes: some 300,000 tools.
+const maxLock = 64 << 20
+
+// Ledger keeps the lock and the bytes of accepted definitions in files.
+//
+// Any number of processes may share them: a change is made to what is in the
+// file at that moment, under a lock that the operating system takes away from a
+// process that dies, and a reader sees the file before it or after it. Safe for
+// concurrent use; it holds nothing in memory.
+type Ledger struct{ lock, dir string }
+
+// NewLedger returns the ledger of a lock file and a folder of definitions. Both
+// are made by the first change; their parent folders must exist by then.
+func NewLedger(lockFile, catalogDir string) *Ledger { return &Ledger{lockFile, catalogDir} }
+
+// Load reads the lock. No file is an empty lock. With an error comes a lock that
+// is broken, so that a caller who only reports the error holds everything.
+func (d *Ledger) Load() (Lock, error) {
+	l, _, err := d.load()
+	return l, err
+}
+
+func (d *Ledger) load() (Lock, []byte, error) {
+	text, err := readAtMost(d.lock, maxLock)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Lock{Servers: map[string]Record{}}, nil, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("read accepted definitions: %w", err)
+		return Lock{Broken: err}, nil, err
+	}
+	l, err := ParseLock(text)
+	if err != nil {
+		err = fmt.Errorf("read accepted definitions: %s: %w", d.lock, err)
+		return Lock{Broken: err}, nil, err
+	}
+	return l, text, nil
+}
+
+func readAtMost(path string, n int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	text, err := io.ReadAll(io.LimitReader(f, n+1))
+	if err == nil && int64(len(text)) > n {
+		err = fmt.Errorf("%s is larger than %d bytes", path, n)
+	}
+	return text, err
+}
+
+// Update changes the lock. It hands edit what is in the file, with no other
+// process changing it meanwhile, and writes what edit leaves; edit returns the
+// definitions whose bytes the new lock needs. What is the same as before is not
+// written. On an error the file is as it was.
+func (d *Ledger) Update(edit func(*Lock) ([]Tool, error)) (_ Lock, err error) {
+	unlock, err := lockFile(d.lock + ".guard")
+	if err != nil {
+		return Lock{}, fmt.Errorf("change accepted definitions: %w", err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	l, before, err := d.load()
+	if err != nil {
+		return l, err
+	}
+	keep, err := edit(&l)
+	if err != nil {
+		return l, err
+	}
+	after, err := l.Encode()
+	if err != nil {
+		return l, err
+	}
+	if err := d.keep(keep); err != nil { // first: a lock never names bytes that are not there
+		return l, err
+	}
+	if string(after) == string(before) || (before == nil && len(l.Servers) == 0) {
+		return l, nil
+	}
+	if err := writeAtomic(d.lock, after); err != nil {
+		return l, fmt.Errorf("write accepted definitions: %w", err)
+	}
+	return l, nil
+}
+
+// Take judges an offer and records what is accepted at first sight. The
+// judgement holds even with an error, which then means that the lock could not
+// be read and everything is held, that a first sight could not be recorded and
+// is held, or that lost bytes could not be brought back.
+func (d *Ledger) Take(o Offer) (Judgement, error) {
+	l, err := d.Load()
+	j := l.Judge(o)
+	if err != nil {
+		return j, err
+	}
+	if j.Record == nil {
+		return j, d.keepMissing(j)
+	}
+	_, err = d.Update(func(l *Lock) ([]Tool, error) {
+		j = l.Judge(o) // another process may have been first
+		if j.Record != nil {
+			l.Servers[o.Key] = *j.Record
+		}
+		return j.accepted(), nil
+	})
+	if err != nil {
+		return Lock{Broken: err}.Judge(o), err
+	}
+	return j, nil
+}
+
+// Accept records what a person picked from an offer; see [Lock.Accept].
+func (d *Ledger) Accept(o Offer, picks ...Pick) (Lock, error) {
+	return d.Update(func(l *Lock) ([]Tool, error) {
+		if err := l.Accept(o, picks...); err != nil {
+			return nil, err
+		}
+		return l.Judge(o).accepted(), nil
+	})
+}
+
+func (j Judgement) accepted() []Tool {
+	var tools []Tool
+	for _, s := range j.Tools {
+		if s.State == Accepted {
+			tools = append(tools, s.Offered.Tool)
+		}
+	}
+	return tools
+}
+
+// keepMissing brings back the bytes of accepted definitions that were lost or
+// altered.
+func (d *Ledger) keepMissing(j Judgement) error {
+	var lost []Tool
+	for _, t := range j.accepted() {
+		if _, err := d.Definition(t.ID, t.Digest); err != nil {
+			lost = append(lost, t)
+		}
+	}
+	if lost == nil {
+		return nil
+	}
+	_, err := d.Update(func(*Lock) ([]Tool, error) { return lost, nil })
+	return err
+}
+
+func (d *Ledger) file(digest string) string { return filepath.Join(d.dir, digest+".json") }
+
+// keep stores definitions under their digests. Bytes that are there already
+// stay: of the spellings of one definition, the one accepted first is shown.
+func (d *Ledger) keep(tools []Tool) error {
+	if len(tools) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return fmt.Errorf("keep definitions: %w", err)
+	}
+	for _, t := range tools {
+		if _, err := d.Definition(t.ID, t.Digest); err == nil {
+			continue
+		}
+		if err := writeAtomic(d.file(t.Digest), t.Raw); err != nil {
+			return fmt.Errorf("keep the definition of %v: %w", t.ID, err)
+		}
+	}
+	return nil
+}
+
+// Definition returns the kept definition with this digest as the tool's. Bytes
+// that are not what their name says are an error, like a missing file, which
+// wraps [fs.ErrNotExist].
+func (d *Ledger) Definition(id ToolID, digest string) (Tool, error) {
+	if !isDigest(digest) {
+		return Tool{}, fmt.Errorf("definition of %v: %.80q is no digest", id, digest)
+	}
+	raw, err := readAtMost(d.file(digest), maxLock)
+	if err != nil {
+		return Tool{}, fmt.Errorf("definition of %v: %w", id, err)
+	}
+	t, err := NewTool(id.Server, raw)
+	switch {
+	case err != nil:
+		return Tool{}, err
+	case t.Digest != digest:
+		return Tool{}, fmt.Errorf("definition of %v: %s holds other bytes than its name says", id, d.file(digest))
+	case t.ID != id:
+		return Tool{}, fmt.Errorf("definition of %v: %s defines %v", id, d.file(digest), t.ID)
+	}
+	return t, nil
+}
+
+// Entries returns what was accepted of a server, from the files alone, sorted
+// by name: the same whether the server runs or not. It is empty for a server
+// that is started in another way than when it was accepted. A definition whose
+// bytes are lost or altered is left out; the error, which joins one for each,
+// leaves the others true. Owner gives the owner's word on a tool; nil: none.
+func (d *Ledger) Entries(l Lock, key, serverID string, owner func(tool string) Override) ([]Entry, error) {
+	r := l.Servers[key]
+	if l.Broken != nil || r.ServerID != serverID {
+		return nil, nil
+	}
+	var entries []Entry
+	var lost []error
+	for _, name := range slices.Sorted(maps.Keys(r.Tools)) {
+		t, err := d.Definition(ToolID{Alias(key), name}, r.Tools[name].Digest)
+		if err != nil {
+			lost = append(lost, err)
+			continue
+		}
+		var word Override
+		if owner != nil {
+			word = owner(name)
+		}
+		entries = append(entries, Entry{Tool: t, Class: r.Tools[name].Under(word)})
+	}
+	return entries, errors.Join(lost...)
+}
+
+// writeAtomic replaces a file by one with this content that only its owner can
+// read. A reader sees the old file or the new one, also after a crash.
+func writeAtomic(path string, content []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
