@@ -1,0 +1,487 @@
+package artifacts
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/enum"
+)
+
+// A PartKind says what one part of a result is. The zero PartKind is none.
+type PartKind uint8
+
+const (
+	PartText       PartKind = iota + 1 // a text block
+	PartImage                          // an image block
+	PartAudio                          // an audio block
+	PartFile                           // an embedded resource, as text or blob
+	PartLink                           // a link to a resource
+	PartStructured                     // structuredContent
+	PartOther                          // any other member or content type
+)
+
+var partKinds = enum.Of[PartKind]("kind of part", "text", "image", "audio", "file", "link", "structured", "other")
+
+func (k PartKind) String() string                { return partKinds.Word(k) }
+func (k PartKind) MarshalText() ([]byte, error)  { return partKinds.Marshal(k) }
+func (k *PartKind) UnmarshalText(b []byte) error { return partKinds.Unmarshal(b, k) }
+
+// A Part is one block of a result, or one member beside its blocks.
+type Part struct {
+	Pointer string // RFC 6901, such as "/content/0"
+	Kind    PartKind
+	Claimed string               // the media type its sender gave it, "" without
+	Media   Media                // what its bytes say, where it has any
+	Classes engagement.EgressSet // found in it
+	Raw     json.RawMessage      // its bytes, within the result's
+}
+
+// Findings is what a result was found to carry.
+type Findings struct {
+	// Classes is the set of the classes found. It is empty for a plain sentence:
+	// what that carries only its tool's declared class says.
+	Classes engagement.EgressSet
+	Parts   []Part // in order; the first maxParts of them
+	Marks   Marks  // over all text
+	// Partial says that looking stopped at a bound, or that the result is no
+	// JSON object. Classes then holds both raw-data classes.
+	Partial bool
+}
+
+const (
+	maxParts = 1 << 10
+	// maxLayers bounds text in JSON in text: each layer doubles the escapes, so
+	// that real results have two or three.
+	maxLayers = 6
+	// expansion bounds the bytes looked at, all layers together, as a multiple
+	// of the result's own.
+	expansion = 32
+)
+
+// Inspect looks at a CallToolResult, or at the result of resources/read or
+// prompts/get, and says what it carries, whatever its sender declared. Records
+// (three or more rows of two or more fields, in any encoding and any layer of
+// strings and base64) are row_level, and so are embedded files, blobs and
+// unknown content; pictures have the class that their bytes show, the higher
+// where that leaves doubt. Time and memory are bounded by a small multiple of
+// the size. It never fails: what it cannot read it takes for the worst.
+func Inspect(result json.RawMessage) Findings {
+	in := newInspector(len(result))
+	in.object(result)
+	return in.findings()
+}
+
+// InspectValue looks at any JSON value that an upstream sends, such as the data
+// of an error or the parameters of a log message.
+func InspectValue(value json.RawMessage) Findings {
+	in := newInspector(len(value))
+	in.part(Part{Kind: PartOther, Raw: value}, func() { in.value(value, 0) })
+	return in.findings()
+}
+
+// inspector is the state of one look.
+type inspector struct {
+	found   engagement.EgressSet // in the part at hand
+	all     engagement.EgressSet
+	parts   []Part
+	marks   Marks
+	partial bool
+	left    int // bytes that may still be looked at
+	frames  []frame
+	texts   [][]byte // short texts of the blocks, which together may be rows
+	joined  int
+}
+
+func newInspector(size int) *inspector {
+	return &inspector{left: expansion*size + 1<<16}
+}
+
+func (in *inspector) findings() Findings {
+	if in.partial {
+		in.all = in.all.Union(rows).Union(raw)
+	}
+	return Findings{in.all, in.parts, in.marks, in.partial}
+}
+
+// afford takes n from what may be looked at.
+func (in *inspector) afford(n int) bool {
+	if in.left -= n; in.left < 0 {
+		in.partial = true
+		return false
+	}
+	return true
+}
+
+// part runs look over one part and notes what it found.
+func (in *inspector) part(p Part, look func()) {
+	in.found = 0
+	look()
+	p.Classes = in.found
+	in.all = in.all.Union(in.found)
+	if len(in.parts) == maxParts {
+		in.partial = true
+		return
+	}
+	in.parts = append(in.parts, p)
+}
+
+// object walks the members of a result.
+func (in *inspector) object(result json.RawMessage) {
+	err := eachMember(result, func(name string, value []byte) {
+		switch {
+		case (name == "content" || name == "contents" || name == "messages") && value[0] == '[':
+			in.list(name, value)
+		case name == "content" && value[0] == '{':
+			in.block("/content", value)
+		case name == "structuredContent":
+			in.part(Part{Pointer: "/structuredContent", Kind: PartStructured, Raw: value}, func() { in.value(value, 0) })
+		case name == "isError" || name == "resultType" || name == "_meta" && len(value) <= 2:
+		default:
+			in.part(Part{Pointer: pointer("", name), Kind: PartOther, Raw: value}, func() { in.value(value, 0) })
+		}
+	})
+	if err != nil {
+		in.partial = true
+	}
+	in.together()
+}
+
+// list walks the blocks of content, the files of contents or the messages of a
+// prompt.
+func (in *inspector) list(name string, value []byte) {
+	i := -1
+	err := eachElement(value, func(element []byte) {
+		i++
+		at := "/" + name + "/" + strconv.Itoa(i)
+		switch {
+		case element[0] != '{':
+			in.part(Part{Pointer: at, Kind: PartOther, Raw: element}, func() {
+				in.found = in.found.Union(rows)
+				in.value(element, 0)
+			})
+		case name == "contents":
+			in.part(Part{Pointer: at, Kind: PartFile, Raw: element}, func() { in.file(element) })
+		case name == "messages":
+			in.message(at, element)
+		default:
+			in.block(at, element)
+		}
+	})
+	if err != nil {
+		in.partial = true
+	}
+}
+
+func (in *inspector) message(at string, message []byte) {
+	_ = eachMember(message, func(name string, value []byte) { // its syntax was checked with its list's
+		switch {
+		case name == "content" && value[0] == '{':
+			in.block(at+"/content", value)
+		case name == "content" && value[0] == '[':
+			i := -1
+			_ = eachElement(value, func(element []byte) {
+				i++
+				in.block(at+"/content/"+strconv.Itoa(i), element)
+			})
+		case name == "role":
+		default:
+			in.part(Part{Pointer: pointer(at, name), Kind: PartOther, Raw: value}, func() { in.value(value, 0) })
+		}
+	})
+}
+
+// blockFields are the members of a content block that mean something here.
+type blockFields struct {
+	kind, mime, text, data, resource []byte
+}
+
+// block looks at one content block. Members that its type does not have are
+// looked at too.
+func (in *inspector) block(at string, raw []byte) {
+	p := Part{Pointer: at, Kind: PartOther, Raw: raw}
+	var f blockFields
+	if raw[0] != '{' {
+		in.part(p, func() { in.found = in.found.Union(rows); in.value(raw, 0) })
+		return
+	}
+	_ = eachMember(raw, func(name string, value []byte) {
+		switch name {
+		case "type":
+			f.kind = value
+		case "mimeType":
+			f.mime = value
+		case "text":
+			f.text = value
+		case "data":
+			f.data = value
+		case "resource":
+			f.resource = value
+		}
+	})
+	p.Claimed = unquoted(f.mime)
+	known := map[string]bool{"type": true}
+	switch unquoted(f.kind) {
+	case "text":
+		p.Kind, known["text"] = PartText, true
+		in.part(p, func() { in.textBlock(f.text); in.others(raw, known) })
+	case "image":
+		p.Kind, known["data"], known["mimeType"] = PartImage, true, true
+		in.partOf(&p, func() { in.picture(&p, f.data); in.others(raw, known) })
+	case "audio":
+		p.Kind, known["data"], known["mimeType"] = PartAudio, true, true
+		in.partOf(&p, func() { in.sound(&p, f.data); in.others(raw, known) })
+	case "resource":
+		p.Kind, known["resource"] = PartFile, true
+		in.part(p, func() { in.file(f.resource); in.others(raw, known) })
+	case "resource_link":
+		p.Kind, known["mimeType"], known["size"], known["annotations"] = PartLink, true, true, true
+		in.part(p, func() { in.others(raw, known) })
+	default:
+		in.part(p, func() { in.found = in.found.Union(rows); in.value(raw, 0) })
+	}
+}
+
+// partOf is part for a look that also changes what is noted of the part.
+func (in *inspector) partOf(p *Part, look func()) {
+	noted := len(in.parts)
+	in.part(*p, look)
+	if noted < len(in.parts) {
+		in.parts[noted].Media = p.Media
+	}
+}
+
+// others looks at the members of a block beside the known ones.
+func (in *inspector) others(block []byte, known map[string]bool) {
+	_ = eachMember(block, func(name string, value []byte) {
+		if !known[name] {
+			in.value(value, 1)
+		}
+	})
+}
+
+// textBlock looks at a block's text, and keeps it when it is short: servers
+// send each row of a list as a block of its own.
+func (in *inspector) textBlock(quoted []byte) {
+	if len(quoted) == 0 || quoted[0] != '"' {
+		in.found = in.found.Union(rows)
+		return
+	}
+	text, ok := in.unquote(quoted)
+	if !ok {
+		return
+	}
+	in.text(text, 0)
+	if len(text) <= 1<<12 && in.joined < 1<<20 {
+		in.texts = append(in.texts, text)
+		in.joined += len(text)
+	}
+}
+
+// together looks at the short texts of all blocks as at the lines of one.
+func (in *inspector) together() {
+	if len(in.texts) < minRows || in.all.Has(engagement.RowLevel) {
+		return
+	}
+	in.found = 0
+	in.records(bytes.Join(in.texts, []byte{'\n'}), 0)
+	if in.found.Empty() {
+		return
+	}
+	in.all = in.all.Union(in.found)
+	for i := range in.parts {
+		if in.parts[i].Kind == PartText {
+			in.parts[i].Classes = in.parts[i].Classes.Union(in.found)
+		}
+	}
+}
+
+// picture looks at the data of an image block. What cannot be recognised as one
+// may be anything.
+func (in *inspector) picture(p *Part, quoted []byte) {
+	b, ok := in.decode(quoted)
+	if !ok {
+		in.found = in.found.Union(raw).Union(rows)
+		return
+	}
+	p.Media = in.blob(b, 0)
+	if !strings.HasPrefix(p.Media.Type, "image/") && p.Media.Type != "application/dicom" {
+		in.found = in.found.Union(raw).Union(rows)
+	}
+}
+
+// sound looks at the data of an audio block.
+func (in *inspector) sound(p *Part, quoted []byte) {
+	in.found = in.found.Union(raw)
+	b, ok := in.decode(quoted)
+	if !ok {
+		in.found = in.found.Union(rows)
+		return
+	}
+	p.Media = Sniff(b)
+	if p.Media.Class.Has(engagement.RowLevel) {
+		in.found = in.found.Union(rows)
+	}
+}
+
+// file looks at an embedded resource: contents are row_level, and a picture is
+// a picture however it is carried.
+func (in *inspector) file(resource []byte) {
+	if len(resource) == 0 || resource[0] != '{' {
+		in.found = in.found.Union(rows)
+		return
+	}
+	content := false
+	_ = eachMember(resource, func(name string, value []byte) {
+		switch name {
+		case "blob":
+			content = true
+			if b, ok := in.decode(value); !ok || in.blob(b, 0).Type == "" {
+				in.found = in.found.Union(rows)
+			}
+		case "text":
+			content = true
+			in.found = in.found.Union(rows)
+			in.value(value, 0)
+		case "mimeType":
+		default:
+			in.value(value, 1)
+		}
+	})
+	if !content {
+		in.found = in.found.Union(rows)
+	}
+}
+
+// blob looks at decoded bytes and says what they are.
+func (in *inspector) blob(b []byte, layer int) Media {
+	m := Sniff(b)
+	in.found = in.found.Union(m.Class)
+	if m.Type == "image/svg+xml" {
+		in.encoded(b, layer+1) // pictures inside
+	}
+	return m
+}
+
+// text looks at the text of one layer.
+func (in *inspector) text(b []byte, layer int) {
+	if layer > maxLayers || !in.afford(len(b)) {
+		in.partial = true
+		return
+	}
+	if decoded, ok := fromUTF16(b); ok {
+		b = decoded
+	}
+	in.marks = in.marks.plus(MarkText(b))
+	in.records(b, layer)
+	in.encoded(b, layer)
+}
+
+// records looks for rows in text, until some were found.
+func (in *inspector) records(b []byte, layer int) {
+	if in.found.Has(engagement.RowLevel) {
+		return
+	}
+	if text := bytes.TrimSpace(b); len(text) > 1 && (text[0] == '{' || text[0] == '[') {
+		if in.json(text, layer+1) == len(text) {
+			return // it is one JSON value, whose line breaks mean nothing
+		}
+	}
+	if in.found.Has(engagement.RowLevel) {
+		return
+	}
+	if looksLikeRecords(b) {
+		in.found = in.found.Union(rows)
+		return
+	}
+	in.embedded(b, layer)
+}
+
+// maxValues bounds how many JSON values are looked for in one text.
+const maxValues = 64
+
+// embedded looks into JSON values in a text, at the beginning of a line or
+// after a space.
+func (in *inspector) embedded(b []byte, layer int) {
+	tries := 0
+	for at := 0; at < len(b); {
+		i := bytes.IndexAny(b[at:], "{[")
+		if i < 0 {
+			return
+		}
+		at += i
+		if at > 0 && isWord(b[at-1]) || at+1 < len(b) && b[at] == '{' && bytes.IndexByte([]byte("\"} \n\r\t"), b[at+1]) < 0 {
+			at++
+			continue
+		}
+		if tries++; tries > maxValues {
+			return // rows beyond are still seen as brackets
+		}
+		size := in.json(b[at:], layer+1)
+		if in.found.Has(engagement.RowLevel) {
+			return
+		}
+		at += max(size, 1)
+	}
+}
+
+// value looks at a JSON value.
+func (in *inspector) value(b []byte, layer int) {
+	if layer > maxLayers || !in.afford(len(b)) {
+		in.partial = true
+		return
+	}
+	in.json(b, layer)
+}
+
+// str looks at a string inside a JSON value.
+func (in *inspector) str(quoted []byte, layer int) {
+	if len(quoted) < 12 && bytes.IndexByte(quoted, '\\') < 0 && isASCII(quoted) {
+		return // nothing fits in
+	}
+	text, ok := in.unquote(quoted)
+	if ok {
+		in.text(text, layer+1)
+	}
+}
+
+func isASCII(b []byte) bool {
+	for _, c := range b {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// unquote returns what a JSON string says: a part of it where nothing is
+// escaped, else a copy.
+func (in *inspector) unquote(quoted []byte) ([]byte, bool) {
+	if len(quoted) < 2 || quoted[0] != '"' {
+		return nil, false
+	}
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1], true
+	}
+	if !in.afford(len(quoted)) {
+		return nil, false
+	}
+	text, err := jsontext.AppendUnquote(nil, quoted)
+	return text, err == nil || len(text) > 0
+}
+
+func unquoted(quoted []byte) string {
+	text, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+func pointer(at, name string) string {
+	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}

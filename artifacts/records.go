@@ -1,0 +1,598 @@
+package artifacts
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// minRows and minFields say from where on lines or values are records: three
+// rows of two fields. Fewer is an answer, not a table.
+const (
+	minRows   = 3
+	minFields = 2
+)
+
+// looksLikeRecords reports whether text holds records in an encoding that is
+// not JSON: delimited lines, aligned columns, blocks of names and values,
+// literals of a programming language, or markup.
+func looksLikeRecords(text []byte) bool {
+	if len(text) < 2*minRows {
+		return false
+	}
+	if bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
+		for _, delim := range delimiters {
+			if _, ok := findDelimited(text, delim); ok {
+				return true
+			}
+		}
+		if isAligned(text) || isPairs(text) {
+			return true
+		}
+	}
+	return isBrackets(text) || isMarkup(text)
+}
+
+// cutLine returns the first line of b without its end, and the rest. A lone
+// carriage return ends a line too.
+func cutLine(b []byte) (line, rest []byte) {
+	i := bytes.IndexByte(b, '\n')
+	if i < 0 {
+		if j := bytes.IndexByte(b, '\r'); j >= 0 && j+1 < len(b) {
+			return b[:j], b[j+1:]
+		}
+		return bytes.TrimSuffix(b, []byte{'\r'}), nil
+	}
+	if j := bytes.IndexByte(b[:i], '\r'); j >= 0 && j < i-1 {
+		return b[:j], b[j+1:]
+	}
+	return bytes.TrimSuffix(b[:i], []byte{'\r'}), b[i+1:]
+}
+
+// delimiters separate the fields of a line, the surest first. A colon counts
+// only in lines of four fields, as in a file of accounts.
+var delimiters = []byte{'\t', '|', ',', ';', ':'}
+
+// A block is a run of lines with the same number of fields.
+type block struct {
+	delim      byte
+	start, end int // offsets in the text
+	fields     int
+	rows       int // lines but for rules and, where a rule follows it, the heading
+	heading    bool
+}
+
+// maxQuotedLines bounds how many lines one quoted field may span.
+const maxQuotedLines = 32
+
+// findDelimited finds the first run of rows that delim separates.
+func findDelimited(text []byte, delim byte) (block, bool) {
+	if bytes.IndexByte(text, delim) < 0 {
+		return block{}, false
+	}
+	var run block
+	var key []byte // what a labelled first field is called
+	for at := 0; at < len(text); {
+		size := recordSize(text[at:], delim)
+		line := bytes.TrimRight(text[at:at+size], "\r\n")
+		switch n, label := fieldsOf(line, delim); {
+		case len(bytes.TrimSpace(line)) == 0:
+			if run.rows >= minRows {
+				return run, true
+			}
+		case run.fields > 0 && isRule(line):
+			if run.rows == 1 && !run.heading {
+				run.heading, run.rows = true, 0
+			}
+			run.end = at + size
+		case n == run.fields && n > 0 && bytes.Equal(key, label):
+			run.rows++
+			run.end = at + size
+		case run.rows >= minRows:
+			return run, true
+		default:
+			run, key = block{delim: delim, start: at, end: at + size, fields: n}, label
+			if n > 0 {
+				run.rows = 1
+			}
+		}
+		at += size
+	}
+	return run, run.rows >= minRows
+}
+
+// recordSize returns how many bytes the next line takes with its end, and with
+// the lines that a quoted field carries on into.
+func recordSize(b []byte, delim byte) int {
+	line, rest := cutLine(b)
+	first := len(b) - len(rest)
+	if delim == '|' || delim == ':' || bytes.IndexByte(line, '"') < 0 {
+		return first
+	}
+	open, size := quoteOpen(line, delim, false), first
+	for range maxQuotedLines {
+		if !open || size == len(b) {
+			break
+		}
+		line, rest = cutLine(b[size:])
+		open, size = quoteOpen(line, delim, true), len(b)-len(rest)
+	}
+	if open { // no field is that long: the quote meant nothing
+		return first
+	}
+	return size
+}
+
+// quoteOpen reports whether a quoted field is open at the end of line.
+func quoteOpen(line []byte, delim byte, open bool) bool {
+	start := true
+	for _, c := range line {
+		switch {
+		case open:
+			open = c != '"'
+		case c == '"' && start:
+			open = true
+		}
+		start = c == delim || c == '"'
+	}
+	return open
+}
+
+// fieldsOf returns how many fields line has, 0 where it is no row, and, in a
+// row whose fields carry their own names, the first name: rows of one table
+// begin with the same one, sentences do not.
+func fieldsOf(line []byte, delim byte) (n int, label []byte) {
+	line = bytes.TrimSpace(line)
+	if delim == '|' {
+		line = bytes.TrimSuffix(bytes.TrimPrefix(line, []byte{'|'}), []byte{'|'})
+		n = bytes.Count(line, []byte{'|'}) - bytes.Count(line, []byte("||"))*2 - bytes.Count(line, []byte(`\|`)) + 1
+		return atLeast(n, minFields), nil
+	}
+	line = bytes.TrimSuffix(line, []byte{delim})
+	seps, spaced := separators(line, delim)
+	switch {
+	case seps == 0:
+		return 0, nil
+	case delim == '\t':
+		return seps + 1, nil
+	case delim == ':':
+		if spaced > 0 || bytes.Contains(line, []byte("://")) {
+			return 0, nil
+		}
+		return atLeast(seps+1, 4), nil
+	case spaced < seps:
+		return seps + 1, nil
+	}
+	return spacedFields(line, delim, seps)
+}
+
+func atLeast(n, least int) int {
+	if n < least {
+		return 0
+	}
+	return n
+}
+
+// spacedFields tells "Alice, 30, Oslo" from a sentence with commas.
+func spacedFields(line []byte, delim byte, seps int) (int, []byte) {
+	if bytes.IndexByte([]byte(".!?:"), line[len(line)-1]) >= 0 {
+		return 0, nil
+	}
+	var label []byte
+	for i, field := range bytes.Split(line, []byte{delim}) {
+		if len(bytes.Fields(field)) > 4 {
+			return 0, nil
+		}
+		if name, _, ok := bytes.Cut(field, []byte(": ")); ok && i == 0 {
+			label = name
+		}
+	}
+	return seps + 1, label
+}
+
+// separators counts delim outside quotes, and how often a space follows it.
+// Commas that group the digits of a number in running text do not count.
+func separators(line []byte, delim byte) (n, spaced int) {
+	quoted, start := false, true
+	for i, c := range line {
+		switch {
+		case quoted:
+			quoted = c != '"'
+		case c == '"' && start:
+			quoted = true
+		case c == delim && !(delim == ',' && groupsDigits(line, i)):
+			n++
+			if i+1 < len(line) && line[i+1] == ' ' {
+				spaced++
+			}
+		}
+		start = c == delim || c == '"' || c == ' ' && start
+	}
+	return n, spaced
+}
+
+// groupsDigits reports whether the comma at i is one as in "of 1,234 files".
+func groupsDigits(line []byte, i int) bool {
+	digits := 0
+	for j := i + 1; j < len(line) && isDigit(line[j]); j++ {
+		digits++
+	}
+	j := i - 1
+	for j >= 0 && isDigit(line[j]) {
+		j--
+	}
+	return digits == 3 && j < i-1 && j >= 0 && (line[j] == ' ' || line[j] == '$')
+}
+
+// isRule reports whether line only draws, as under the heading of a table.
+func isRule(line []byte) bool {
+	dashes := 0
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; c {
+		case '-', '=':
+			dashes++
+		case '|', '+', ':', ' ', '\t', ',':
+		default:
+			if !bytes.HasPrefix(line[i:], []byte("─")) && !bytes.HasPrefix(line[i:], []byte("┼")) {
+				return false
+			}
+			dashes++
+			i += 2
+		}
+	}
+	return dashes >= 2
+}
+
+// isAligned reports whether lines form columns that two or more spaces keep
+// apart, as the tables of command lines do.
+func isAligned(text []byte) bool {
+	if !bytes.Contains(text, []byte("  ")) {
+		return false
+	}
+	rows := 0
+	var last []column
+	for len(text) > 0 {
+		var line []byte
+		line, text = cutLine(text)
+		if isRule(line) && last != nil {
+			continue
+		}
+		columns := columnsOf(line)
+		switch {
+		case columns == nil:
+			rows = 0
+		case !sameColumns(last, columns) || isHeading(line):
+			rows = 1
+			if isHeading(line) {
+				rows = 0
+			}
+		default:
+			rows++
+		}
+		if rows >= minRows {
+			return true
+		}
+		last = columns
+	}
+	return false
+}
+
+type column struct{ start, end int } // in runes
+
+// columnsOf splits a line at gaps of two or more spaces; nil where it is no row.
+func columnsOf(line []byte) []column {
+	body := bytes.TrimRight(line, " \t")
+	if len(body) > 1<<12 || !bytes.Contains(bytes.TrimLeft(body, " \t"), []byte("  ")) {
+		return nil
+	}
+	var columns []column
+	var fields [][]byte
+	pos := 0
+	for len(body) > 0 {
+		cut := len(body) - len(bytes.TrimLeft(body, " \t"))
+		pos, body = pos+cut, body[cut:]
+		field := body
+		if i := bytes.Index(body, []byte("  ")); i >= 0 {
+			field = body[:i]
+		}
+		width := utf8.RuneCount(field)
+		columns = append(columns, column{pos, pos + width})
+		fields = append(fields, field)
+		pos, body = pos+width, body[len(field):]
+	}
+	// A name with a colon and its value is a line of one record; a word and a
+	// sentence is a list of explanations.
+	if len(columns) < minFields || bytes.HasSuffix(fields[0], []byte{':'}) ||
+		len(columns) == minFields && len(bytes.Fields(fields[1])) > 3 {
+		return nil
+	}
+	return columns
+}
+
+func sameColumns(a, b []column) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := 1; i < len(a); i++ {
+		if a[i].start != b[i].start && a[i].end != b[i].end {
+			return false
+		}
+	}
+	return true
+}
+
+// isHeading reports whether a line of columns is all capitals.
+func isHeading(line []byte) bool {
+	return bytes.Equal(line, bytes.ToUpper(line)) && !bytes.ContainsAny(line, "0123456789") && bytes.ContainsAny(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+}
+
+// isPairs reports whether text is a list of blocks of names and values, as in
+// YAML or in the long form of a database's output: a name comes back three
+// times with another name in between each time.
+func isPairs(text []byte) bool {
+	if bytes.IndexByte(text, ':') < 0 && bytes.IndexByte(text, '|') < 0 && bytes.IndexByte(text, '=') < 0 {
+		return false
+	}
+	var first []byte
+	rows, fields := 0, 0
+	for len(text) > 0 {
+		var line []byte
+		line, text = cutLine(text)
+		name, ok := pairName(line)
+		switch {
+		case !ok && (len(bytes.TrimSpace(line)) == 0 || isRule(line) || bytes.HasPrefix(line, []byte("-[ ")) || isIndented(line)):
+		case !ok:
+			first, rows, fields = nil, 0, 0
+		case first == nil:
+			first, rows, fields = name, 0, 1
+		case !bytes.Equal(name, first):
+			fields++
+		case fields >= minFields:
+			rows, fields = rows+1, 1
+		default: // the same name again: the block begins here
+			rows, fields = 0, 1
+		}
+		if rows == minRows-1 && fields >= minFields {
+			return true
+		}
+	}
+	return false
+}
+
+func isIndented(line []byte) bool { return len(line) > 0 && (line[0] == ' ' || line[0] == '\t') }
+
+// pairName returns the name in "name: value", "- name: value", "name | value"
+// or "name = value".
+func pairName(line []byte) ([]byte, bool) {
+	line = bytes.TrimSpace(line)
+	line = bytes.TrimLeft(line, "-*• ")
+	i := bytes.IndexAny(line[:min(len(line), 48)], ":|=")
+	if i <= 0 || i+1 < len(line) && line[i] == ':' && line[i+1] != ' ' && line[i+1] != '*' {
+		return nil, false
+	}
+	name := bytes.Trim(line[:i], " *\"'`")
+	return name, len(name) > 0 && len(bytes.Fields(name)) <= 3
+}
+
+// A group is an open bracket of a literal.
+type group struct {
+	open        byte
+	commas      int
+	rows        int  // groups of two parts inside
+	empty, call bool // nothing in it; the arguments of a call
+}
+
+// literals is the state of [isBrackets]. The group at the bottom is the text.
+type literals struct {
+	stack []group
+	prev  byte // the last byte that is no space
+}
+
+// isBrackets reports whether text holds rows as a literal that need not be
+// JSON: Python's or Ruby's print of a list, values of SQL, lines of arrays. Three
+// groups of two parts must stand beside each other, inside one bracket or at
+// the top, and none may be the arguments of a call.
+func isBrackets(text []byte) bool {
+	l := literals{stack: []group{{}}, prev: ' '}
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		top := &l.stack[len(l.stack)-1]
+		switch c {
+		case ' ', '\t', '\n', '\r':
+			continue
+		case '(', '[', '{':
+			if len(l.stack) == maxNesting {
+				return true // too deep to tell
+			}
+			call := i > 0 && (isWord(text[i-1]) || text[i-1] == ']' || text[i-1] == ')')
+			l.stack = append(l.stack, group{open: c, empty: true, call: call})
+		case ')', ']', '}':
+			if l.close() {
+				return true
+			}
+		case ',', ';':
+			top.commas++
+		default:
+			top.empty = false
+			if top.open == 0 {
+				top.rows = 0 // what stands beside is no list
+			} else if (c == '"' || c == '\'') && bytes.IndexByte([]byte("([{,:=>"), l.prev) >= 0 {
+				i = skipQuoted(text, i)
+			}
+		}
+		l.prev = c
+	}
+	return false
+}
+
+// close ends the innermost group and reports whether that makes its parent a
+// table.
+func (l *literals) close() bool {
+	if len(l.stack) == 1 {
+		l.stack[0].rows = 0
+		return false
+	}
+	g := l.stack[len(l.stack)-1]
+	l.stack = l.stack[:len(l.stack)-1]
+	parent := &l.stack[len(l.stack)-1]
+	parent.empty = false
+	fields := g.commas + 1
+	if l.prev == ',' || g.empty {
+		fields--
+	}
+	// A list inside a mapping is one of its values, not a row.
+	if fields >= minFields && !g.call && !(parent.open == '{' && g.open == '[') {
+		parent.rows++
+	}
+	return parent.rows >= minRows
+}
+
+// maxNesting bounds every stack kept while looking at foreign bytes.
+const maxNesting = 512
+
+// skipQuoted returns the offset of the quote that closes the one at i, or i
+// where none does within 64 KiB.
+func skipQuoted(text []byte, i int) int {
+	for j := i + 1; j < len(text) && j < i+1<<16; j++ {
+		switch text[j] {
+		case '\\':
+			j++
+		case text[i]:
+			return j
+		}
+	}
+	return i
+}
+
+func isWord(c byte) bool {
+	return c == '_' || isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z'
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// An element is an open tag.
+type element struct {
+	name   string
+	fields int // attributes, and elements inside
+	rows   int
+}
+
+// isMarkup reports whether text has, inside one element, three elements of two
+// parts each: the rows of an HTML table, or repeated elements of XML.
+func isMarkup(text []byte) bool {
+	if bytes.IndexByte(text, '<') < 0 || !bytes.Contains(text, []byte("</")) && !bytes.Contains(text, []byte("/>")) {
+		return false
+	}
+	stack := []element{{}}
+	for {
+		tag, rest, ok := nextTag(text)
+		if !ok {
+			return false
+		}
+		text = rest
+		if inner := stack[len(stack)-1].name; !tag.end && inner != "" && impliesEnd(inner, tag.name) {
+			stack = closeElement(stack, inner)
+		}
+		switch {
+		case tag.end:
+			stack = closeElement(stack, tag.name)
+		case tag.single:
+			stack = append(stack, element{name: tag.name, fields: tag.attributes})
+			stack = closeElement(stack, tag.name)
+		case len(stack) >= maxNesting:
+			return true
+		default:
+			stack = append(stack, element{name: tag.name, fields: tag.attributes})
+		}
+		if stack[len(stack)-1].rows >= minRows {
+			return true
+		}
+	}
+}
+
+// impliesEnd reports whether the open element ends where next begins: HTML lets
+// the ends of rows and cells be left out.
+func impliesEnd(open, next string) bool {
+	cell := open == "td" || open == "th"
+	return cell && (next == "td" || next == "th") || open == "tr" && next == "tr"
+}
+
+// closeElement ends the innermost element called name, and with it those
+// inside that were never ended.
+func closeElement(stack []element, name string) []element {
+	at := len(stack) - 1
+	for at > 0 && stack[at].name != name {
+		at--
+	}
+	if at == 0 {
+		return stack
+	}
+	for len(stack) > at {
+		e := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		parent := &stack[len(stack)-1]
+		parent.fields++
+		if e.fields >= minFields {
+			parent.rows++
+		}
+		parent.rows = max(parent.rows, 0)
+		if parent.rows >= minRows {
+			break
+		}
+	}
+	return stack
+}
+
+type tag struct {
+	name        string
+	end, single bool
+	attributes  int
+}
+
+// nextTag finds the next tag of text.
+func nextTag(text []byte) (tag, []byte, bool) {
+	for {
+		i := bytes.IndexByte(text, '<')
+		if i < 0 || i+1 >= len(text) {
+			return tag{}, nil, false
+		}
+		text = text[i+1:]
+		var t tag
+		if text[0] == '/' {
+			t.end = true
+			text = text[1:]
+		}
+		n := 0
+		for n < len(text) && n < 64 && (isWord(text[n]) || text[n] == '-' || text[n] == ':' || text[n] == '.') {
+			n++
+		}
+		if n == 0 || isDigit(text[0]) {
+			continue
+		}
+		t.name = lowerName(text[:n])
+		window := text[n:min(len(text), n+1<<12)]
+		end := bytes.IndexByte(window, '>')
+		if end < 0 {
+			continue
+		}
+		body := window[:end]
+		t.attributes = bytes.Count(body, []byte(`="`)) + bytes.Count(body, []byte(`='`))
+		t.single = bytes.HasSuffix(body, []byte{'/'}) || voidTags[t.name]
+		return t, text[n+end+1:], true
+	}
+}
+
+// lowerName avoids an allocation for the names that tables are made of.
+func lowerName(b []byte) string {
+	switch string(b) {
+	case "td", "TD":
+		return "td"
+	case "tr", "TR":
+		return "tr"
+	case "th", "TH":
+		return "th"
+	}
+	return string(bytes.ToLower(b))
+}
+
+// voidTags are never ended; the presentation they stand for is no field.
+var voidTags = map[string]bool{"br": true, "hr": true, "img": true, "input": true, "meta": true, "link": true, "wbr": true, "col": true}

@@ -1,0 +1,276 @@
+package artifacts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+var errNotThis = errors.New("not the kind of JSON value that was looked for")
+
+// decoders are reused: most of what reading a small value would allocate is a
+// decoder's bookkeeping. They take what upstreams really send: names twice,
+// and bytes that are not UTF-8.
+var decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(bytes.NewBuffer(nil)) }}
+
+func decoder(b []byte) *jsontext.Decoder {
+	d := decoders.Get().(*jsontext.Decoder)
+	d.Reset(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return d
+}
+
+func release(d *jsontext.Decoder) {
+	d.Reset(bytes.NewBuffer(nil))
+	decoders.Put(d)
+}
+
+// eachMember hands over the members of the object b; the values are parts of b.
+func eachMember(b []byte, see func(name string, value []byte)) error {
+	d := decoder(b)
+	defer release(d)
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return errors.Join(errNotThis, err)
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		text := name.String()
+		value, err := readIn(d, b)
+		if err != nil {
+			return err
+		}
+		see(text, value)
+	}
+	return closed(d)
+}
+
+// eachElement hands over the elements of the array b.
+func eachElement(b []byte, see func(value []byte)) error {
+	d := decoder(b)
+	defer release(d)
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
+		return errors.Join(errNotThis, err)
+	}
+	for k := d.PeekKind(); k != ']' && k != 0; k = d.PeekKind() {
+		value, err := readIn(d, b)
+		if err != nil {
+			return err
+		}
+		see(value)
+	}
+	return closed(d)
+}
+
+// readIn reads the next value as a part of b, which outlives the decoder.
+func readIn(d *jsontext.Decoder, b []byte) ([]byte, error) {
+	value, err := d.ReadValue()
+	if err != nil {
+		return nil, fmt.Errorf("read JSON: %w", err)
+	}
+	end := int(d.InputOffset())
+	return b[end-len(value) : end : end], nil
+}
+
+func closed(d *jsontext.Decoder) error {
+	if _, err := d.ReadToken(); err != nil {
+		return fmt.Errorf("read JSON: %w", err)
+	}
+	return nil
+}
+
+// A frame is an array or object that is open while a value is walked, and what
+// tells whether it is a table.
+type frame struct {
+	object  bool
+	start   int // offset of what opens it
+	n       int // elements or members
+	strings int // elements that are strings
+	scalars int // elements that are neither array nor object
+	rows    int // elements of two or more fields
+
+	names   uint64 // of its members, whatever their order
+	ordinal bool   // all names are numbers
+	schema  bool   // all names are words of JSON Schema, "type" among them
+	typed   bool
+
+	kids, kidFields int    // members that are objects with one set of names, and how many names
+	kidNames        uint64 // that set
+	columns, length int    // members that are arrays of one length, and that length
+}
+
+var seed = maphash.MakeSeed()
+
+// schemaWords are the keywords that a description of a field is made of. An
+// object whose members are all such descriptions is a schema, no table.
+var schemaWords = map[string]bool{
+	"type": true, "description": true, "title": true, "format": true, "items": true, "properties": true, "required": true,
+	"additionalProperties": true, "minimum": true, "maximum": true, "minLength": true, "maxLength": true, "pattern": true,
+	"anyOf": true, "oneOf": true, "allOf": true, "$ref": true, "minItems": true, "maxItems": true, "uniqueItems": true,
+}
+
+// json walks the first JSON value of b and returns how far it got. Each
+// string in it is looked at as text.
+func (in *inspector) json(b []byte, layer int) int {
+	d := decoder(b)
+	defer release(d)
+	base := len(in.frames)
+	defer func() { in.frames = in.frames[:base] }()
+	name := false // what comes next is the name of a member
+	for {
+		kind := d.PeekKind()
+		switch kind {
+		case '{', '[':
+			if _, err := d.ReadToken(); err != nil {
+				return in.spent(d)
+			}
+			if len(in.frames)-base == maxNesting {
+				in.partial = true
+				return in.spent(d)
+			}
+			in.frames = append(in.frames, frame{object: kind == '{', start: int(d.InputOffset()) - 1, ordinal: true, schema: true})
+			name = kind == '{'
+			continue
+		case '}', ']':
+			if _, err := d.ReadToken(); err != nil || len(in.frames) == base {
+				return in.spent(d)
+			}
+			closed := in.frames[len(in.frames)-1]
+			in.frames = in.frames[:len(in.frames)-1]
+			if in.closeFrame(closed, b[closed.start:d.InputOffset()], base, layer) {
+				in.found = in.found.Union(rows)
+			}
+		default:
+			value, err := d.ReadValue()
+			if err != nil {
+				return in.spent(d)
+			}
+			if name {
+				in.frames[len(in.frames)-1].member(value)
+				if len(value) > 64 {
+					in.str(value, layer)
+				}
+				name = false
+				continue
+			}
+			in.scalar(value, kind, base, layer)
+		}
+		if len(in.frames) == base {
+			return in.spent(d)
+		}
+		name = in.frames[len(in.frames)-1].object
+	}
+}
+
+func (in *inspector) spent(d *jsontext.Decoder) int {
+	n := int(d.InputOffset())
+	in.afford(n)
+	return n
+}
+
+// member notes the name of a member.
+func (f *frame) member(quoted []byte) {
+	f.n++
+	f.names += maphash.Bytes(seed, quoted)
+	word := quoted[1 : len(quoted)-1]
+	for _, c := range word {
+		if !isDigit(c) {
+			f.ordinal = false
+			break
+		}
+	}
+	if f.schema {
+		f.schema = schemaWords[string(word)]
+		f.typed = f.typed || string(word) == "type" || string(word) == "$ref"
+	}
+}
+
+// scalar notes a value that is no array or object.
+func (in *inspector) scalar(value []byte, kind jsontext.Kind, base, layer int) {
+	if len(in.frames) > base {
+		if f := &in.frames[len(in.frames)-1]; !f.object {
+			f.n++
+			f.scalars++
+			if kind == '"' {
+				f.strings++
+			}
+		}
+	}
+	if kind == '"' {
+		in.str(value, layer)
+	}
+}
+
+// closeFrame notes a closed array or object in the one around it, and reports
+// whether either is a table.
+func (in *inspector) closeFrame(c frame, whole []byte, base, layer int) bool {
+	if !c.object && c.strings >= minRows && c.strings == c.n {
+		in.lines(whole, layer)
+	}
+	if c.rows >= minRows {
+		return true
+	}
+	if len(in.frames) == base {
+		return false
+	}
+	p := &in.frames[len(in.frames)-1]
+	switch {
+	case !p.object:
+		p.n++
+		if c.n >= minFields {
+			p.rows++
+		}
+		return p.rows >= minRows
+	case c.object:
+		return p.kid(c)
+	}
+	return p.column(c)
+}
+
+// kid notes a member that is an object: three with the same names are rows
+// under a key, two or more whose names are numbers are columns.
+func (f *frame) kid(c frame) bool {
+	if c.n < minFields || c.schema && c.typed {
+		return false
+	}
+	if f.kids == 0 || f.kidNames != c.names {
+		f.kids, f.kidNames, f.kidFields = 0, c.names, c.n
+	}
+	f.kids++
+	return f.kids >= minRows || c.ordinal && f.kids >= minFields && c.n >= minRows
+}
+
+// column notes a member that is an array: two of one length are columns, three
+// short ones rows under a key.
+func (f *frame) column(c frame) bool {
+	if c.n < minFields {
+		return false
+	}
+	if f.columns == 0 || f.length != c.n {
+		f.columns, f.length = 0, c.n
+	}
+	f.columns++
+	return f.columns >= minRows || c.scalars == c.n && c.n >= minRows && f.columns >= minFields
+}
+
+// maxLines bounds the text that an array of strings is joined to.
+const maxLines = 1 << 20
+
+// lines looks at an array of strings as at the lines of a text.
+func (in *inspector) lines(array []byte, layer int) {
+	if len(array) > maxLines || in.found.Has(rowLevel) || bytes.IndexAny(array[1:len(array)-1], ",;\t|:{") < 0 || layer >= maxLayers || !in.afford(len(array)) {
+		return
+	}
+	var text []byte
+	_ = eachElement(array, func(value []byte) {
+		if line, err := jsontext.AppendUnquote(text, value); err == nil {
+			text = append(line, '\n')
+		}
+	})
+	in.records(text, layer+1)
+}
