@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/argon2"
@@ -149,7 +150,8 @@ func (e enrolment) message() []byte {
 type VerifyFunc func(public, message, signature []byte) error
 
 // A Ring knows the keys whose signatures count, and for how much. It is
-// immutable: [OpenRing] reads it, and commands that enrol read it again.
+// immutable as [OpenRing] reads it; [Ring.Follow] makes one that sees later
+// enrolments.
 type Ring struct {
 	dir       string
 	boundary  bool
@@ -157,6 +159,53 @@ type Ring struct {
 	approvers []Approver
 	lines     []byte // of approvers.jsonl, as read
 	verify    map[KeyKind]VerifyFunc
+	follow    *follower // nil: the list stays as it was read
+}
+
+// A follower reads the list of approvers again whenever its file changed.
+type follower struct {
+	mu   sync.Mutex // guards what follows
+	seen fs.FileInfo
+	now  *Ring
+}
+
+// Follow returns a ring that goes by the list of approvers as it is at each
+// use, for a process that outlives enrolments. A list that cannot be read
+// proves nothing. Safe for concurrent use.
+func (r *Ring) Follow() *Ring {
+	live := *r
+	live.follow = &follower{}
+	return &live
+}
+
+// current is the ring as the file of approvers is now.
+func (r *Ring) current() *Ring {
+	if r.follow == nil {
+		return r
+	}
+	f := r.follow
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	info, err := os.Stat(filepath.Join(r.dir, approversFile))
+	if err != nil {
+		info = nil
+	}
+	if f.now != nil && sameInfo(info, f.seen) {
+		return f.now
+	}
+	now, err := OpenRing(r.dir, r.gate, r.boundary, r.verify)
+	if err != nil {
+		now = &Ring{dir: r.dir, boundary: r.boundary, gate: r.gate, verify: r.verify}
+	}
+	f.seen, f.now = info, now
+	return now
+}
+
+func sameInfo(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // OpenRing reads the keys of a home: the gate's own and the list of approvers
@@ -251,11 +300,12 @@ func (r *Ring) check(kind KeyKind, public, message, signature []byte) error {
 func (r *Ring) Dir() string { return r.dir }
 
 // Approvers returns the enrolled keys in the order of their enrolment.
-func (r *Ring) Approvers() []Approver { return slices.Clone(r.approvers) }
+func (r *Ring) Approvers() []Approver { return slices.Clone(r.current().approvers) }
 
 // Reach returns the highest level that a person can prove at this home now:
 // L0 as long as nobody enrolled a key.
 func (r *Ring) Reach() Level {
+	r = r.current()
 	reach := L0
 	for _, a := range r.approvers {
 		if r.verify[a.Kind] != nil {
@@ -290,6 +340,7 @@ func (r *Ring) Verify(d Decision) (Level, error) {
 }
 
 func (r *Ring) proves(key string, claimed Level, message, signature []byte) (Level, error) {
+	r = r.current()
 	if claimed == 0 {
 		return 0, errors.New("it claims no level")
 	}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mcp-gate/mcp-gate/inbox"
 )
@@ -228,5 +229,40 @@ func TestLaunchIsKeyed(t *testing.T) {
 	if a.Launch("npx", "x") == a.Launch("npxx", "") ||
 		a.Launch("npx", "x") == b.Launch("npx", "x") || a.Launch("a", "b") == a.Launch("ab") {
 		t.Error("launch digests")
+	}
+}
+
+func TestAFollowingRingSeesLaterEnrolments(t *testing.T) {
+	dir := t.TempDir()
+	gate, err := inbox.LoadGateKey(dir, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := inbox.OpenRing(dir, gate, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := ring.Follow()
+	if got := live.Reach(); got != inbox.L0 {
+		t.Fatalf("without a key the reach is %v", got)
+	}
+	key, approver, err := inbox.NewApproverKey(dir, "me", []byte("a good passphrase"), rand.Reader, time.Unix(1_800_000_000, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Enroll(approver, key, time.Unix(1_800_000_000, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := live.Reach(); got != inbox.L1 || len(live.Approvers()) != 1 {
+		t.Errorf("after an enrolment the reach is %v", got)
+	}
+	if got := ring.Reach(); got != inbox.L0 {
+		t.Errorf("the ring that was read before reaches %v", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "approvers.jsonl"), []byte("broken\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := live.Reach(); got != inbox.L0 {
+		t.Errorf("a broken list reaches %v", got)
 	}
 }
