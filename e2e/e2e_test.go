@@ -429,7 +429,7 @@ func TestAFileIsWrittenOnlyAfterAYes(t *testing.T) {
 	for _, tt := range []struct {
 		content string
 		written bool
-	}{{`{"action":"decline"}`, false}, {`{"action":"accept","content":{"decision":"allow_once"}}`, true}} {
+	}{{`{"action":"decline"}`, false}, {`{"action":"accept","content":{"decision":"allow-once"}}`, true}} {
 		id := c.begin("filesystem/write_file", args)
 		c.next("question", func() bool { return len(c.asks) > 0 || c.waiting[id].Result != nil })
 		if len(c.asks) == 0 {

@@ -1,43 +1,55 @@
 package gate
 
 import (
+	"context"
 	"encoding/base32"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/inbox"
+	"github.com/mcp-gate/mcp-gate/internal/canonjson"
+	"github.com/mcp-gate/mcp-gate/policy"
 )
 
-// question is one frozen call that a person is being asked about. Nothing of
-// it changes while the person reads; what they approve is what runs.
-type question struct {
-	session *Session
-	call    *call
-	whole   bool // the card was shown whole
-	asked   time.Time
-	expires time.Time
+// Inbox is what the gate may do with questions: ask, wait, run what somebody
+// else allowed, and finish. It has no way to approve. *inbox.Inbox is one.
+type Inbox interface {
+	Ask(ctx context.Context, q inbox.Question) (inbox.Asked, error)
+	Wait(ctx context.Context, id string, while ...inbox.State) (inbox.Ticket, error)
+	Ticket(ctx context.Context, id string) (inbox.Ticket, error)
+	LastApproved(ctx context.Context, server, tool, principal string) (*inbox.LastCall, error)
+	Silence(ctx context.Context, id string) (inbox.Ticket, error)
+	Gone(ctx context.Context, id string) (inbox.Ticket, error)
+	MarkStale(ctx context.Context, id, why string) (inbox.Ticket, error)
+	Claim(ctx context.Context, id string, a inbox.Attempt) (inbox.Ticket, error)
+	Finish(ctx context.Context, id string, r inbox.Receipt) (inbox.Ticket, error)
+	Lose(ctx context.Context, id, why string) (inbox.Ticket, error)
+	Deliver(ctx context.Context, id string) (inbox.Ticket, bool, error)
+	Runnable(ctx context.Context) ([]inbox.Ticket, error)
+	Recover(ctx context.Context) ([]inbox.Ticket, error)
+	Covering(ctx context.Context, c inbox.Call, m inbox.Matcher, need inbox.Level) (inbox.Grant, bool, error)
+	Spend(ctx context.Context, id string, c inbox.Call, m inbox.Matcher, need inbox.Level) (inbox.Grant, error)
 }
 
-// tooFast is how soon no person can have answered: reading a card and
-// pressing a key takes longer (research on clients that answer by themselves
-// saw 5 to 50 ms).
-const tooFast = 300 * time.Millisecond
+// Forms turns what a client answered into a decision of the weakest level,
+// and of no other. *inbox.Forms is one.
+type Forms interface {
+	Answer(ctx context.Context, id string, a inbox.Answer) (inbox.Ticket, error)
+}
 
-// decisionForm is the form put to a client: one required choice, the refusal
-// first, and nothing chosen beforehand. A client that accepts it empty has
-// shown it to nobody.
-var decisionForm = json.RawMessage(`{"type":"object","properties":{"decision":{"type":"string","title":"Decision","enum":["deny","allow_once"],"enumNames":["Deny","Allow this call once"]}},"required":["decision"]}`)
-
-// denyForm is put where the form had no room for the whole call: what was not
-// shown cannot be allowed there.
-var denyForm = json.RawMessage(`{"type":"object","properties":{"decision":{"type":"string","title":"Decision","enum":["deny"],"enumNames":["Deny"]}},"required":["decision"]}`)
-
-// The words of decisionForm.
-const (
-	decisionAllow = "allow_once"
-	decisionDeny  = "deny"
-)
+// Sessions keeps what must be known of a session to run its calls later, in
+// another process if need be. *store.Store is one.
+type Sessions interface {
+	KeepSession(ctx context.Context, id string, record json.RawMessage, now time.Time) error
+	Session(ctx context.Context, id string) (record json.RawMessage, updated time.Time, err error)
+}
 
 // newID returns prefix and 26 base32 characters: 128 random bits and the two
 // that are left over.
@@ -49,69 +61,344 @@ func newID(r io.Reader, prefix string) (string, error) {
 	return prefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))[:26], nil
 }
 
-// answer is what a reply amounts to.
-type answer int
-
-const (
-	answerAllow   answer = iota + 1
-	answerDeny           // a person said no
-	answerLater          // a person wants to decide later
-	answerNothing        // nobody answered
-)
-
-// read tells what a reply is worth at the level of proof that a client can
-// give. An accept without a choice, and any yes or no that came too fast, is
-// nobody's; the channel is then not trusted again in this session.
-func (r Reply) read() (a answer, unproven bool) {
-	switch r.Action {
-	case Cancelled:
-		return answerLater, false
-	case Declined:
-		if r.After < tooFast {
-			return answerNothing, true
-		}
-		return answerDeny, false
-	case Accepted:
-		switch {
-		case r.Decision == decisionDeny:
-			return answerDeny, false
-		case r.Decision != decisionAllow || r.After < tooFast:
-			return answerNothing, true
-		}
-		return answerAllow, false
+// binding is the call as it would be frozen now. Session and expiry are the
+// inbox's to fill in.
+func (s *Session) binding(c *call) inbox.Binding {
+	return inbox.Binding{
+		Server: s.g.servers[c.entry.ID.Server].ID, Tool: c.entry.ID.Tool, Definition: c.entry.Digest,
+		Principal: s.who.Principal, Policy: s.policyVersion(c), Session: s.id,
 	}
-	return answerNothing, false
 }
 
-// maxQuestions is how many calls of a process may wait for a person. Beyond
-// it the oldest question is given up.
-const maxQuestions = 10_000
-
-// park keeps a question until its answer comes.
-func (g *Gate) park(ticket string, q *question) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.questions) >= maxQuestions {
-		var oldest string
-		for t, other := range g.questions {
-			if oldest == "" || other.asked.Before(g.questions[oldest].asked) {
-				oldest = t
-			}
-		}
-		delete(g.questions, oldest)
+// policyVersion is the digest of what the owner's word on a call is made of.
+// What moves by itself (what is left to spend, who is there) is judged again
+// at dispatch instead.
+func (s *Session) policyVersion(c *call) string {
+	server := s.g.servers[c.entry.ID.Server]
+	b, err := json.Marshal([]any{s.g.opts.PolicyVersion, server.Policy, server.OnEgress, c.entry.Class.Permission, c.entry.Class.Egress, s.who.Scope})
+	if err != nil { // words that do not marshal are none that a person could approve
+		return "unknown: " + err.Error()
 	}
-	g.questions[ticket] = q
+	digest, err := canonjson.Digest(b)
+	if err != nil {
+		return "unknown: " + err.Error()
+	}
+	return digest
 }
 
-// take returns the question of a ticket and forgets it, so that one yes runs
-// one call. Another principal's ticket does not exist.
-func (g *Gate) take(ticket, principal string) (*question, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	q, ok := g.questions[ticket]
-	if !ok || q.session.who.Principal != principal {
-		return nil, false
+// inboxCall is what a grant is held against.
+func (s *Session) inboxCall(c *call) inbox.Call {
+	return inbox.Call{
+		Tool: c.entry.ID, Server: s.g.servers[c.entry.ID.Server].ID, Definition: c.entry.Digest,
+		Principal: s.who.Principal, Session: s.id, Class: c.entry.Class.Permission, ArgsDigest: argsDigest(c.args),
 	}
-	delete(g.questions, ticket)
-	return q, true
+}
+
+func argsDigest(args json.RawMessage) string {
+	digest, err := inbox.ArgsDigest(args)
+	if err != nil { // refused on the road before
+		return ""
+	}
+	return digest
+}
+
+// matcher holds a grant's patterns and constraints against one call, in the
+// words of the owner's rules.
+type matcher struct{ request policy.Request }
+
+func (m matcher) Tool(pattern string) bool {
+	ok, err := m.holds(policy.Record{Tools: policy.Words{pattern}})
+	return err == nil && ok
+}
+
+func (m matcher) Args(constraint json.RawMessage) (bool, error) {
+	var args map[string]policy.ArgRecord
+	if err := json.Unmarshal(constraint, &args); err != nil {
+		return false, fmt.Errorf("read a constraint: %w", err)
+	}
+	return m.holds(policy.Record{Args: args})
+}
+
+func (m matcher) holds(r policy.Record) (bool, error) {
+	r.Do = policy.DoAllow.String()
+	rules, err := policy.Compile([]policy.Record{r})
+	if err != nil {
+		return false, err
+	}
+	return rules.Evaluate(m.request).Do == policy.DoAllow, nil
+}
+
+// need is the proof that a decision about the call needs.
+func (s *Session) need(c *call) inbox.Level {
+	least := s.g.opts.Least[c.entry.Class.Permission]
+	if least == 0 {
+		least = policy.LeastLevel(c.entry.Class.Permission)
+	}
+	return inbox.Level(least)
+}
+
+// grant looks for one that covers the call.
+func (s *Session) grant(ctx context.Context, c *call) policy.Grant {
+	g, ok, err := s.g.opts.Inbox.Covering(ctx, s.inboxCall(c), matcher{s.request(c)}, s.need(c))
+	if err != nil {
+		s.g.opts.Log.Warn("not every grant could be looked at", "error", err)
+	}
+	if !ok {
+		return policy.Grant{}
+	}
+	names := false
+	for _, pattern := range g.Terms.Tools {
+		names = names || pattern == c.entry.ID.String()
+	}
+	return policy.Grant{ID: g.ID, NamesTool: names, Level: policy.Level(g.Level)}
+}
+
+// question freezes the call for the inbox.
+func (s *Session) question(ctx context.Context, c *call, d policy.Decision) inbox.Question {
+	server := s.g.servers[c.entry.ID.Server]
+	return inbox.Question{
+		Binding: s.binding(c), Args: c.args, View: s.view(ctx, c, d),
+		Repeatable: c.entry.Class.Permission == engagement.Read || server.Idempotent != nil && server.Idempotent(c.entry.ID.Tool),
+		Launch:     server.Launch,
+	}
+}
+
+// view is what the person is shown.
+func (s *Session) view(ctx context.Context, c *call, d policy.Decision) inbox.View {
+	last, err := s.g.opts.Inbox.LastApproved(ctx, s.g.servers[c.entry.ID.Server].ID, c.entry.ID.Tool, s.who.Principal)
+	if err != nil {
+		s.g.opts.Log.Warn("the last approved call could not be read", "error", err)
+	}
+	fallback := d.Fallback
+	if d.Verdict == policy.Defer {
+		fallback = engagement.FallbackDefer
+	}
+	v := inbox.View{
+		Tool: c.entry.ID, Class: c.entry.Class.Permission, Egress: []engagement.Egress{c.entry.Class.Egress},
+		Principal: s.who.Principal, Client: s.who.Client,
+		Definition: inbox.Definition{State: inbox.DefinitionAccepted, Digest: c.entry.Digest},
+		Last:       last,
+		Rule:       inbox.Rule{Name: d.Rule, Where: d.By.Source.String(), Reason: d.Reason()},
+		Fallback:   fallback, Wait: s.g.opts.Wait,
+		Level: s.need(c),
+	}
+	if usual := inbox.Level(policy.LeastLevel(c.entry.Class.Permission)); v.Level < usual {
+		v.LoweredFrom = usual
+	}
+	return v
+}
+
+// ask makes a ticket of the call, or finds the one that an equal call made,
+// and goes on from where that is.
+func (s *Session) ask(ctx context.Context, c *call, d policy.Decision) Outcome {
+	if err := s.keep(ctx); err != nil {
+		return s.unrecorded(c, d, err)
+	}
+	asked, err := s.g.opts.Inbox.Ask(ctx, s.question(ctx, c, d))
+	if err != nil {
+		return s.unrecorded(c, d, err)
+	}
+	c.ticket = asked.Ticket.ID
+	if asked.Replayed {
+		return s.deliver(c, asked.Ticket)
+	}
+	e := s.event(audit.Ask, c, d)
+	e.Level = asked.Ticket.Level.String()
+	if asked.Attached {
+		e.Note = "an equal call had asked already"
+	}
+	if err := s.g.opts.Audit.Record(e); err != nil {
+		return s.unrecorded(c, d, err)
+	}
+	if asked.Alarm {
+		return s.unanswered(ctx, c, policy.CodeAlarm)
+	}
+	return s.goOn(ctx, c, asked.Ticket, d)
+}
+
+// unrecorded refuses a call because nothing can be kept of it.
+func (s *Session) unrecorded(c *call, d policy.Decision, err error) Outcome {
+	s.g.opts.Log.Error("nothing runs that cannot be written down", "tool", c.entry.ID.String(), "error", err)
+	d.Verdict, d.Code, d.Rule = policy.Deny, policy.CodeAudit, "audit"
+	return Outcome{Result: refusal(d, c.ticket, nil)}
+}
+
+// goOn takes a call on from the state of its ticket.
+func (s *Session) goOn(ctx context.Context, c *call, t inbox.Ticket, d policy.Decision) Outcome {
+	switch t.State {
+	case inbox.Pending:
+		if d.Verdict == policy.Defer {
+			return s.stub(c, t)
+		}
+		return s.put(ctx, c, t)
+	case inbox.Approved:
+		return s.dispatch(ctx, c, t)
+	case inbox.Running:
+		wait, cancel := context.WithTimeout(ctx, s.g.opts.Wait)
+		defer cancel()
+		after, err := s.g.opts.Inbox.Wait(wait, t.ID, inbox.Running)
+		if after.State == inbox.Running || err != nil {
+			return s.stub(c, after)
+		}
+		return s.goOn(ctx, c, after, d)
+	case inbox.Done, inbox.Failed:
+		return s.deliver(c, t)
+	}
+	return s.ended(c, t)
+}
+
+// endings are the codes of tickets that came to nothing.
+var endings = map[inbox.State]policy.Code{
+	inbox.Denied: policy.CodeDeclined, inbox.Expired: policy.CodeExpired, inbox.Cancelled: policy.CodeCancelled,
+	inbox.Stale: policy.CodeStale, inbox.Unknown: policy.CodeUnsettled,
+}
+
+// ended refuses a call whose ticket came to nothing. A person's note on a no
+// goes along.
+func (s *Session) ended(c *call, t inbox.Ticket) Outcome {
+	d := policy.Decision{Verdict: policy.Deny, Code: endings[t.State], Rule: "ticket", About: policy.About{Tool: t.View.Tool, Class: t.View.Class, Ticket: t.ID}}
+	if t.State == inbox.Denied && t.Note != "" {
+		c.unfit = errors.New("they say: " + inbox.DisplayLine(t.Note))
+	}
+	return s.refuse(c, d)
+}
+
+// put puts the question to a person: through the client where that can be
+// asked, and in any case in the inbox, where somebody may answer meanwhile.
+func (s *Session) put(ctx context.Context, c *call, t inbox.Ticket) Outcome {
+	if !s.canAsk(c) {
+		wait, cancel := context.WithTimeout(ctx, s.g.opts.Wait)
+		defer cancel()
+		after, err := s.g.opts.Inbox.Wait(wait, t.ID, inbox.Pending)
+		if err == nil && after.State != inbox.Pending {
+			return s.goOn(ctx, c, after, policy.Decision{Verdict: policy.Ask})
+		}
+		return s.unanswered(ctx, c, policy.CodeNoAnswer)
+	}
+	message, offered := form(t)
+	decided := make(chan struct{})
+	go func() { // ends with ctx, which is the request's
+		if after, err := s.g.opts.Inbox.Wait(ctx, t.ID, inbox.Pending); err == nil && after.State != inbox.Pending {
+			close(decided)
+		}
+	}()
+	return Outcome{Ask: &Ask{
+		Ticket: t.ID, Message: message, Schema: inbox.FormSchema(offered),
+		Wait: s.g.opts.Wait, Expires: t.Binding.Expires, Decided: decided,
+	}}
+}
+
+// form is what a client shows for a ticket, and what it may offer. A card that
+// had no room for the whole call offers no yes.
+func form(t inbox.Ticket) (message string, offered []inbox.Answer) {
+	message, whole := t.View.Elicitation()
+	return message, inbox.Offered(t.Level, inbox.L0, whole, t.View.Class == engagement.Destructive)
+}
+
+// canAsk reports whether this client's answers are still taken for a person's.
+func (s *Session) canAsk(c *call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return c.canAsk && !s.unproven
+}
+
+// Resume goes on with a call that a person was asked about. What was frozen is
+// what runs: of again only what belongs to the waiting client counts. The call
+// is judged again by what holds now; only the person's yes is taken from the
+// ticket, and of any number of answers one runs it.
+func (s *Session) Resume(ctx context.Context, ticket string, r Reply, again Request) Outcome {
+	stale := Outcome{Result: refused(policy.CodeStale, "ticket", "there is no open question under this ticket. Call the tool again if it is still needed.", ticket, true)}
+	t, err := s.g.opts.Inbox.Ticket(ctx, ticket)
+	if err != nil || t.Binding.Principal != s.who.Principal {
+		return stale
+	}
+	c := s.frozen(t)
+	c.progress, c.meta, c.canAsk = again.Progress, again.Meta, true // the question did reach the client
+	if ctx.Err() != nil {
+		return s.gone(ctx, c, t)
+	}
+	if t, err = s.heard(ctx, c, t, r); err != nil {
+		return s.unrecorded(c, policy.Decision{}, err)
+	}
+	if t.State != inbox.Pending {
+		return s.goOn(ctx, c, t, policy.Decision{Verdict: policy.Ask})
+	}
+	if c.later {
+		return s.stub(c, t)
+	}
+	return s.unanswered(ctx, c, policy.CodeNoAnswer)
+}
+
+// frozen is the call that a ticket holds.
+func (s *Session) frozen(t inbox.Ticket) *call {
+	c := &call{id: s.nextCall(), name: t.View.Tool.String(), args: t.Args, digest: t.Binding.Args, ticket: t.ID}
+	c.entry, c.known = s.tool(t.View.Tool)
+	if !c.known {
+		c.entry = catalog.Entry{Tool: catalog.Tool{ID: t.View.Tool}}
+	}
+	return c
+}
+
+// heard records what a client returned for a question, as far as it is worth
+// anything, and returns the ticket as it is then.
+func (s *Session) heard(ctx context.Context, c *call, t inbox.Ticket, r Reply) (inbox.Ticket, error) {
+	if r.Action == Elsewhere || r.Action == NoAnswer {
+		return t, nil
+	}
+	_, offered := form(t)
+	answer, person := inbox.Heard(string(r.Action), r.Decision, r.After, offered)
+	if !person {
+		s.distrust()
+	}
+	c.later = person && answer == inbox.AnswerLater
+	e := s.event(audit.Decision, c, policy.Decision{})
+	e.Level, e.Channel, e.Duration, e.Outcome = inbox.L0.String(), inbox.Elicitation.String(), r.After, answer.String()
+	if !person {
+		e.Outcome = "nobody"
+	}
+	if err := s.g.opts.Audit.Record(e); err != nil {
+		return t, err
+	}
+	if !person || answer == inbox.AnswerLater {
+		return t, nil
+	}
+	after, err := s.g.opts.Forms.Answer(ctx, t.ID, answer)
+	var state *inbox.StateError
+	var proof *inbox.ProofError
+	if errors.As(err, &state) || errors.As(err, &proof) { // somebody else was first, or it came too late
+		return s.g.opts.Inbox.Ticket(ctx, t.ID)
+	}
+	return after, err
+}
+
+// gone notes that nobody waits for the call any more.
+func (s *Session) gone(ctx context.Context, c *call, t inbox.Ticket) Outcome {
+	after, err := s.g.opts.Inbox.Gone(context.WithoutCancel(ctx), t.ID)
+	if err != nil {
+		s.g.opts.Log.Warn("a caller that has gone could not be noted", "ticket", t.ID, "error", err)
+		after = t
+	}
+	if after.State.Open() {
+		return s.stub(c, after)
+	}
+	return s.ended(c, after)
+}
+
+// unanswered takes the fallback: the ticket ends, or waits in the inbox.
+func (s *Session) unanswered(ctx context.Context, c *call, why policy.Code) Outcome {
+	if ctx.Err() != nil {
+		if t, err := s.g.opts.Inbox.Ticket(context.WithoutCancel(ctx), c.ticket); err == nil {
+			return s.gone(ctx, c, t)
+		}
+	}
+	t, err := s.g.opts.Inbox.Silence(context.WithoutCancel(ctx), c.ticket)
+	switch {
+	case err != nil:
+		return s.unrecorded(c, policy.Decision{}, err)
+	case t.State == inbox.Pending:
+		return s.stub(c, t)
+	case t.State != inbox.Expired: // answered at the last moment
+		return s.goOn(ctx, c, t, policy.Decision{Verdict: policy.Ask})
+	}
+	return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: why, Rule: "step6.fallback", About: policy.About{Tool: c.entry.ID, Class: c.entry.Class.Permission}})
 }

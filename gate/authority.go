@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -54,17 +55,20 @@ func (s *Session) declare(r engagement.Reading) (before, after policy.Combined) 
 	return before, s.authority.combined
 }
 
-// decide judges a call. Whether it could be made at all is looked at only
-// where a person would be asked about it.
-func (s *Session) decide(c *call) (policy.Call, policy.Decision) {
+// decide judges a call. Whether it could be made at all, and whether a grant
+// covers it, is looked at only where a person would be asked about it: a call
+// that needs nobody costs no look at the store.
+func (s *Session) decide(ctx context.Context, c *call) (policy.Call, policy.Decision) {
 	facts := s.facts(c)
 	d := policy.Decide(facts)
-	if d.Verdict == policy.Ask || d.Verdict == policy.Defer {
-		if facts.Ready, c.unfit = s.readiness(c); facts.Ready != policy.Ready {
-			d = policy.Decide(facts)
-		}
+	if d.Verdict != policy.Ask && d.Verdict != policy.Defer && d.Code != policy.CodeNoPerson && d.Code != policy.CodeUnattended {
+		return facts, d
 	}
-	return facts, d
+	facts.Ready, c.unfit = s.readiness(c)
+	if !c.unseen && !c.ungranted && c.allowed == 0 {
+		facts.Grant = s.grant(ctx, c)
+	}
+	return facts, policy.Decide(facts)
 }
 
 // facts is everything that the decision about a call depends on.
@@ -94,12 +98,23 @@ func (s *Session) facts(c *call) policy.Call {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.canAsk && !s.unproven {
-		facts.Reach = policy.L0
-	}
+	facts.Reach = s.reach(c)
 	facts.FirstWrite = !s.wrote
 	facts.Left = engagement.Spend{Calls: left(facts.Limits.Spend.Calls, s.calls), ResultBytes: left(facts.Limits.Spend.ResultBytes, s.bytes)}
 	return facts
+}
+
+// reach is the best proof of a person that some channel can give now: a key
+// that somebody enrolled, else a client that can ask. Called with mu held.
+func (s *Session) reach(c *call) policy.Level {
+	best := c.allowed
+	if c.canAsk && !s.unproven {
+		best = max(best, policy.L0)
+	}
+	if keys := policy.Level(s.g.opts.Reach()); keys > policy.L0 {
+		best = max(best, keys)
+	}
+	return best
 }
 
 // ruled holds the owner's rules against a call.

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/engagement"
-	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/internal/canonjson"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
@@ -37,7 +35,13 @@ type call struct {
 
 	entry catalog.Entry // zero where there is no such tool
 	known bool
-	unfit error // why nobody was asked about it
+	unfit error // more about a refusal than its code says
+
+	ungranted bool         // its grant was used up by another call
+	ticket    string       // the inbox's, once there is one
+	allowed   policy.Level // a person allowed it with this proof
+	later     bool         // a person wants to decide later
+	away      bool         // nobody waits for the result
 }
 
 // Call judges and makes one call, or says what stands in its way. It returns
@@ -75,29 +79,24 @@ func (s *Session) road(ctx context.Context, c *call) Outcome {
 		return wrongShape(c.name, "was given arguments that are no strict JSON: %v.", err)
 	}
 	c.digest = digest
-	_, d := s.decide(c)
+	_, d := s.decide(ctx, c)
 	switch {
-	case d.Verdict == policy.Deny || d.Verdict == policy.Defer:
-		return s.refuse(c, d, "")
+	case d.Verdict == policy.Deny:
+		return s.refuse(c, d)
 	case c.readOnly && c.entry.Class.Permission != engagement.Read:
 		return s.refuseClass(c)
-	case d.Verdict == policy.Ask:
-		return s.ask(c, d)
+	case d.Verdict == policy.Ask || d.Verdict == policy.Defer:
+		return s.ask(ctx, c, d)
 	}
 	return s.run(ctx, c, d)
 }
 
 // refuse writes a refusal down and words it.
-func (s *Session) refuse(c *call, d policy.Decision, ticket string) Outcome {
-	if d.Verdict == policy.Defer { // there is no inbox for it to wait in
-		d.Verdict, d.Code = policy.Deny, policy.CodeNoPerson
-	}
-	e := s.event(audit.Refusal, c, d)
-	e.Ticket = ticket
-	if err := s.g.opts.Audit.Record(e); err != nil {
+func (s *Session) refuse(c *call, d policy.Decision) Outcome {
+	if err := s.g.opts.Audit.Record(s.event(audit.Refusal, c, d)); err != nil {
 		s.g.opts.Log.Error("a refusal could not be written down", "error", err)
 	}
-	return Outcome{Result: refusal(d, ticket, c.unfit)}
+	return Outcome{Result: refusal(d, c.ticket, c.unfit)}
 }
 
 // refuseClass is call_tool_read's own no.
@@ -112,14 +111,18 @@ func (s *Session) refuseClass(c *call) Outcome {
 // run makes a call that policy, or a person, let through: charge, write down,
 // call, write down.
 func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
+	if d.Grant != "" {
+		if _, err := s.g.opts.Inbox.Spend(ctx, d.Grant, s.inboxCall(c), matcher{s.request(c)}, s.need(c)); err != nil {
+			s.g.opts.Log.Info("a grant does not cover a call any more", "grant", d.Grant, "error", err)
+			c.ungranted = true
+			return s.road(ctx, c) // without it
+		}
+	}
 	if !s.charge() {
-		d = policy.Decision{Verdict: policy.Deny, Code: policy.CodeSpend, Rule: "step8.spend", About: d.About}
-		return s.refuse(c, d, "")
+		return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeSpend, Rule: "step8.spend", About: d.About})
 	}
 	if err := s.g.opts.Audit.Record(s.event(audit.Intent, c, d)); err != nil {
-		s.g.opts.Log.Error("nothing runs while the audit log cannot be written", "error", err)
-		d.Verdict, d.Code, d.Rule = policy.Deny, policy.CodeAudit, "audit"
-		return Outcome{Result: refusal(d, "", nil)}
+		return s.unrecorded(c, d, err)
 	}
 	if c.entry.Class.Permission > engagement.Read {
 		s.noteWrite()
@@ -127,11 +130,21 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 	start := s.g.opts.Now()
 	raw, err := s.g.opts.Caller.Call(ctx, c.entry.ID.Server, "tools/call", c.params(), c.progress)
 	out, done := s.outcome(c, raw, err)
-	done.Kind, done.Duration = audit.Outcome, s.g.opts.Now().Sub(start)
+	done.Kind, done.Duration, done.Ticket = audit.Outcome, s.g.opts.Now().Sub(start), c.ticket
 	s.chargeBytes(int64(len(raw)))
-	if err := s.g.opts.Audit.Record(s.about(done, c)); err != nil {
+	if c.ticket != "" {
+		err = s.receipt(c, out, done)
+	} else {
+		err = nil
+	}
+	if err = errors.Join(err, s.g.opts.Audit.Record(s.about(done, c))); err != nil {
 		s.g.opts.Log.Error("an outcome could not be written down", "error", err)
 		return Outcome{Error: &jsonrpc.Error{Code: CodeUpstream, Message: fmt.Sprintf("%v ran, but what came of it could not be written down, so it is not given out: the owner has to look at the audit log", c.entry.ID)}}
+	}
+	if c.ticket != "" && out.Result != nil && !c.away && ctx.Err() == nil {
+		if _, _, err := s.g.opts.Inbox.Deliver(context.WithoutCancel(ctx), c.ticket); err != nil {
+			s.g.opts.Log.Warn("a delivery could not be noted", "ticket", c.ticket, "error", err)
+		}
 	}
 	return out
 }
@@ -193,88 +206,6 @@ func (s *Session) lost(c *call, err error) (Outcome, audit.Event) {
 	data = strictjson.AppendString(data, kind)
 	data = fmt.Appendf(data, `,"executed":%s}`, executed)
 	return Outcome{Error: &jsonrpc.Error{Code: CodeUpstream, Message: text, Data: data}}, e
-}
-
-// ask freezes the call and hands out the question about it.
-func (s *Session) ask(c *call, d policy.Decision) Outcome {
-	ticket, err := newID(s.g.opts.Rand, "t_")
-	if err != nil {
-		return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()}}
-	}
-	now := s.g.opts.Now()
-	q := &question{session: s, call: c, asked: now, expires: now.Add(s.g.opts.Expires)}
-	message, whole := s.view(c, d, ticket, q.expires).Elicitation()
-	form := decisionForm
-	if q.whole = whole; !whole {
-		form = denyForm
-	}
-	e := s.event(audit.Ask, c, d)
-	e.Ticket, e.Level, e.Channel = ticket, d.Level.String(), "elicitation"
-	if err := s.g.opts.Audit.Record(e); err != nil {
-		s.g.opts.Log.Error("nobody is asked while the audit log cannot be written", "error", err)
-		d.Verdict, d.Code, d.Rule = policy.Deny, policy.CodeAudit, "audit"
-		return Outcome{Result: refusal(d, "", nil)}
-	}
-	s.g.park(ticket, q)
-	return Outcome{Ask: &Ask{Ticket: ticket, Message: message, Schema: form, Wait: s.g.opts.Wait, Expires: q.expires}}
-}
-
-// Resume goes on with a call that a person was asked about. A ticket leads to
-// its call once: whoever comes second, or from another principal, is told that
-// there is nothing to decide. The call is judged again by what holds now; only
-// the person's yes is taken from the ticket.
-func (s *Session) Resume(ctx context.Context, ticket string, r Reply, again Request) Outcome {
-	q, ok := s.g.take(ticket, s.who.Principal)
-	if !ok {
-		return Outcome{Result: refused(policy.CodeStale, "ticket", "there is no open question under this ticket. Call the tool again if it is still needed.", ticket, true)}
-	}
-	c := q.call
-	c.progress, c.canAsk = again.Progress, true // the question did reach the client
-	ans, unproven := r.read()
-	if ans == answerAllow && !q.whole {
-		ans, unproven = answerNothing, true // the form did not offer it
-	}
-	facts, d := s.decide(c)
-	e := s.event(audit.Decision, c, d)
-	e.Ticket, e.Level, e.Channel, e.Duration = ticket, policy.L0.String(), "elicitation", r.After
-	e.Outcome = map[answer]string{answerAllow: "allow", answerDeny: "deny", answerLater: "later", answerNothing: "nobody"}[ans]
-	if err := s.g.opts.Audit.Record(e); err != nil {
-		s.g.opts.Log.Error("an answer could not be written down", "error", err)
-		d.Verdict, d.Code, d.Rule = policy.Deny, policy.CodeAudit, "audit"
-		return Outcome{Result: refusal(d, ticket, nil)}
-	}
-	if unproven {
-		s.distrust()
-	}
-	switch {
-	case s.g.opts.Now().After(q.expires):
-		return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeExpired, Rule: "ticket", About: d.About}, ticket)
-	case ans == answerDeny:
-		return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeDeclined, Rule: d.Rule, About: d.About}, ticket)
-	case ans != answerAllow:
-		return s.refuse(c, policy.Unanswered(facts, policy.CodeNoAnswer), ticket)
-	case d.Verdict == policy.Deny || d.Verdict == policy.Defer:
-		return s.refuse(c, d, ticket)
-	}
-	return s.run(ctx, c, d)
-}
-
-// view is what the person is shown.
-func (s *Session) view(c *call, d policy.Decision, ticket string, expires time.Time) inbox.View {
-	v := inbox.View{
-		Ticket: ticket, Tool: c.entry.ID,
-		Class: c.entry.Class.Permission, Egress: []engagement.Egress{c.entry.Class.Egress},
-		Principal: s.who.Principal, Client: s.who.Client, Session: s.id,
-		Definition: inbox.Definition{State: inbox.DefinitionAccepted, Digest: c.entry.Digest},
-		Args:       string(c.args),
-		Rule:       inbox.Rule{Name: d.Rule, Where: d.By.Source.String(), Reason: d.Reason()},
-		Fallback:   d.Fallback, Wait: s.g.opts.Wait, Expires: expires,
-		Level: inbox.Level(d.Level),
-	}
-	if least := policy.LeastLevel(c.entry.Class.Permission); d.Level < least {
-		v.LoweredFrom = inbox.Level(least)
-	}
-	return v
 }
 
 func orEmpty(args json.RawMessage) json.RawMessage {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -10,7 +11,7 @@ import (
 
 // Explain says what a call of a tool would meet in this session, and why. A
 // nil args is a call without arguments. Nothing runs and nothing is recorded.
-func (s *Session) Explain(name string, args json.RawMessage, canAsk bool) (policy.Explanation, error) {
+func (s *Session) Explain(ctx context.Context, name string, args json.RawMessage, canAsk bool) (policy.Explanation, error) {
 	entry, known, err := s.set().Find(name)
 	if err != nil {
 		return policy.Explanation{}, fmt.Errorf("explain %s: %w", name, err)
@@ -20,7 +21,7 @@ func (s *Session) Explain(name string, args json.RawMessage, canAsk bool) (polic
 		c.entry = catalog.Entry{}
 		c.entry.ID, _ = catalog.ParseToolID(name) // a bare name leaves it empty
 	}
-	facts, _ := s.decide(c)
+	facts, _ := s.decide(ctx, c)
 	return policy.Explain(s.g.opts.Rules, s.request(c), facts), nil
 }
 

@@ -25,6 +25,8 @@ func (s *Session) callMeta(ctx context.Context, req Request) Outcome {
 		return s.loadTools(ctx, req)
 	case "engage":
 		return s.engage(req)
+	case "check_deferred":
+		return s.checkDeferred(ctx, req)
 	}
 	return s.callTool(ctx, req)
 }
@@ -161,7 +163,7 @@ func (s *Session) judged(e catalog.Entry, canAsk bool) (found, bool) {
 	if !s.shows(e.ID.Server) {
 		return found{}, false
 	}
-	_, d := s.decide(&call{entry: e, known: true, canAsk: canAsk, unseen: true})
+	_, d := s.decide(context.Background(), &call{entry: e, known: true, canAsk: canAsk, unseen: true})
 	f := found{entry: e, aside: d.OutsideSlice}
 	switch {
 	case d.Code == policy.CodeUnknown:

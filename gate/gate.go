@@ -26,6 +26,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
@@ -71,11 +72,16 @@ type Recorder interface {
 // Server is what the gate holds of one configured server.
 type Server struct {
 	Alias    string
+	ID       string        // the server id: what its tickets and grants are bound to
+	Launch   string        // keyed digest of how it is started; only a gate with the same one runs its tickets
 	Policy   policy.Policy // the owner's, with this server's own egress
 	OnEgress policy.OnEgress
 	Trust    catalog.Trust
 	// Owner returns the owner's word on a tool of this server; nil: none.
 	Owner func(tool string) catalog.Override
+	// Idempotent reports whether the owner declared that a tool may be called
+	// again after a crash; nil: none.
+	Idempotent func(tool string) bool
 }
 
 // Exposure is what a client sees of the tools.
@@ -109,8 +115,23 @@ type Options struct {
 	Spend         engagement.Spend                       // for each session
 	Bars          engagement.Bars
 
-	Caller Caller
-	Audit  Recorder
+	Caller   Caller
+	Audit    Recorder
+	Inbox    Inbox
+	Forms    Forms
+	Sessions Sessions
+	// Reach returns the best proof that an enrolled key can give now, L0 where
+	// there is none.
+	Reach func() inbox.Level
+	// Stored reports whether there is anything in the store to look at, so that
+	// a gate that never asked opens none.
+	Stored func() bool
+	// PolicyVersion is a digest of the owner's policy; an approval holds only
+	// while it stays.
+	PolicyVersion string
+	// Person says that a person's command runs this gate, so that it may run
+	// tickets whose own gate is gone, however the server is started.
+	Person bool
 	// Resolve makes a path absolute and clean with every link followed as far
 	// as it exists. An error makes the rules that look at the path fail.
 	Resolve func(path string) (string, error)
@@ -130,17 +151,16 @@ type Gate struct {
 	servers map[string]Server
 	set     atomic.Pointer[catalog.Set] // of every server; replaced whole
 
-	mu        sync.Mutex // guards what follows; never held across a call upstream
-	offered   map[string][]catalog.Entry
-	live      map[*Session]bool
-	early     []*Session // that were given a list before all servers had answered
-	settled   bool
-	questions map[string]*question // by ticket
+	mu      sync.Mutex // guards what follows; never held across a call upstream
+	offered map[string][]catalog.Entry
+	live    map[*Session]bool
+	early   []*Session // that were given a list before all servers had answered
+	settled bool
 }
 
 // New returns a gate that knows no tools yet; [Gate.Offer] brings them.
 func New(opts Options) (*Gate, error) {
-	g := &Gate{opts: opts, servers: map[string]Server{}, offered: map[string][]catalog.Entry{}, live: map[*Session]bool{}, questions: map[string]*question{}}
+	g := &Gate{opts: opts, servers: map[string]Server{}, offered: map[string][]catalog.Entry{}, live: map[*Session]bool{}}
 	for _, s := range opts.Servers {
 		if _, twice := g.servers[s.Alias]; twice {
 			return nil, fmt.Errorf("two servers go by the name %q", s.Alias)
@@ -259,8 +279,7 @@ func (g *Gate) tellWhenSettled(s *Session) {
 	}
 }
 
-// forget drops an ended session and its questions. It reports whether the
-// session was alive.
+// forget drops an ended session. It reports whether it was alive.
 func (g *Gate) forget(s *Session) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -269,11 +288,6 @@ func (g *Gate) forget(s *Session) bool {
 	}
 	delete(g.live, s)
 	g.early = slices.DeleteFunc(g.early, func(e *Session) bool { return e == s })
-	for ticket, q := range g.questions {
-		if q.session == s {
-			delete(g.questions, ticket)
-		}
-	}
 	return true
 }
 

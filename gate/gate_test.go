@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	crand "crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,8 +18,10 @@ import (
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/store"
 )
 
 // scripted is a Caller that answers as a test says and keeps what it was sent.
@@ -91,8 +94,25 @@ func (l *ledger) kinds() string {
 type rig struct {
 	caller *scripted
 	log    *ledger
+	mu     sync.Mutex
 	now    time.Time
 	gate   *Gate
+	store  *store.Store
+	inbox  *inbox.Inbox
+	ring   *inbox.Ring
+	opts   inbox.Options
+}
+
+func (r *rig) clock() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now
+}
+
+func (r *rig) later(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = r.now.Add(d)
 }
 
 var definitions = map[string][]string{
@@ -111,17 +131,20 @@ var definitions = map[string][]string{
 func newRig(t *testing.T, edit func(*Options)) *rig {
 	t.Helper()
 	r := &rig{caller: &scripted{}, log: &ledger{}, now: time.Unix(1_800_000_000, 0)}
+	r.openInbox(t)
 	owner := policy.Default()
 	owner.Egress = policy.PresetWorkbench.Egress()
 	o := Options{
 		Name: "gate", Version: "1",
-		Servers:  []Server{{Alias: "hub", Policy: owner}, {Alias: "mail", Policy: owner}},
+		Servers:  []Server{{Alias: "hub", ID: "hub-id", Launch: "hub-launch", Policy: owner}, {Alias: "mail", ID: "mail-id", Launch: "mail-launch", Policy: owner}},
 		Profiles: map[string]Profile{"": {Authority: engagement.DefaultAuthority()}},
 		Least:    map[engagement.Permission]policy.Level{engagement.Destructive: policy.L0},
 		Bars:     engagement.DefaultBars(),
 		Caller:   r.caller, Audit: r.log, Resolve: func(p string) (string, error) { return p, nil },
-		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }, Rand: newRand(),
-		Wait: time.Second, Expires: time.Hour, FirstList: time.Second, FirstFind: time.Second,
+		Log: slog.New(slog.DiscardHandler), Now: r.clock, Rand: newRand(),
+		Inbox: r.inbox, Forms: inbox.NewForms(r.opts), Sessions: r.store, Reach: func() inbox.Level { return r.ring.Reach() },
+		Stored: func() bool { return true }, PolicyVersion: "1",
+		Wait: time.Second, FirstList: time.Second, FirstFind: time.Second,
 	}
 	if edit != nil {
 		edit(&o)
@@ -135,6 +158,25 @@ func newRig(t *testing.T, edit func(*Options)) *rig {
 	}
 	r.gate = g
 	return r
+}
+
+// openInbox opens a real store in a fresh folder.
+func (r *rig) openInbox(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	r.store = store.New(dir + "/state.db")
+	t.Cleanup(func() { _ = r.store.Close() })
+	key, err := inbox.LoadGateKey(dir+"/keys", crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.ring, err = inbox.OpenRing(dir+"/keys", key, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.opts = inbox.Options{Store: r.store, Ring: r.ring, Now: r.clock, Random: crand.Reader, Process: store.Self(), Life: store.Life, Expiry: time.Hour, Bell: inbox.NewBell()}
+	if r.inbox, err = inbox.New(r.opts); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func raws(list []string) []json.RawMessage {
@@ -305,14 +347,14 @@ func TestWhatAReplyIsWorth(t *testing.T) {
 		code  string // "" runs
 		again bool   // a later question is still put to this client
 	}{
-		{"a person allows", Reply{Accepted, "allow_once", time.Second}, "", true},
+		{"a person allows", Reply{Accepted, "allow-once", time.Second}, "", true},
 		{"a person denies", Reply{Accepted, "deny", time.Second}, "declined", true},
 		{"a person declines", Reply{Declined, "", time.Second}, "declined", true},
-		{"later", Reply{Cancelled, "", time.Second}, "no-answer", true},
+		{"later", Reply{Cancelled, "", time.Second}, "deferred", true},
 		{"no answer", Reply{NoAnswer, "", time.Minute}, "no-answer", true},
 		{"an empty accept is nobody's", Reply{Accepted, "", time.Second}, "no-answer", false},
 		{"an unknown choice is nobody's", Reply{Accepted, "allow", time.Second}, "no-answer", false},
-		{"a yes in 5 ms is nobody's", Reply{Accepted, "allow_once", 5 * time.Millisecond}, "no-answer", false},
+		{"a yes in 5 ms is nobody's", Reply{Accepted, "allow-once", 5 * time.Millisecond}, "no-answer", false},
 		{"a decline in 5 ms is nobody's", Reply{Declined, "", 5 * time.Millisecond}, "no-answer", false},
 	}
 	for _, tt := range tests {
@@ -324,11 +366,16 @@ func TestWhatAReplyIsWorth(t *testing.T) {
 				t.Fatalf("asked %+v", ask)
 			}
 			out := s.Resume(context.Background(), ask.Ticket, tt.reply, Request{})
-			if tt.code == "" {
+			switch tt.code {
+			case "deferred":
+				if got := decode(t, out); !strings.HasPrefix(got.text(), "deferred [deferred]: ") || got.Meta["mcp-gate/ticket"] == nil || len(r.caller.calls()) != 0 {
+					t.Errorf("got %s", out.Result)
+				}
+			case "":
 				if got := r.caller.calls(); len(got) != 1 || got[0] != `hub {"name":"delete_issue","arguments":{"n":1}}` {
 					t.Errorf("sent %v", got)
 				}
-			} else {
+			default:
 				r.refusedAs(t, out, tt.code)
 			}
 			if again := through(s, "hub/delete_issue", `{"n":2}`); (again.Ask != nil) != tt.again {
@@ -341,26 +388,25 @@ func TestWhatAReplyIsWorth(t *testing.T) {
 func TestATicketRunsOneCallOfItsPrincipal(t *testing.T) {
 	r := newRig(t, nil)
 	s, other := r.open(t, Identity{}), r.open(t, Identity{Principal: "other", Scope: policy.ScopeAdmin})
-	yes := Reply{Accepted, "allow_once", time.Second}
+	yes := Reply{Accepted, "allow-once", time.Second}
 	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
 	r.refusedAs(t, other.Resume(context.Background(), ask.Ticket, yes, Request{}), "stale")
 	var wg sync.WaitGroup
-	for range 64 {
-		wg.Go(func() { s.Resume(context.Background(), ask.Ticket, yes, Request{}) })
+	for range 16 {
+		wg.Go(func() {
+			if out := s.Resume(context.Background(), ask.Ticket, yes, Request{}); decode(t, out).IsError {
+				t.Errorf("an answer that came with others gives %s", out.Result)
+			}
+		})
 	}
 	wg.Wait()
 	if got := r.caller.calls(); len(got) != 1 {
-		t.Errorf("64 answers ran %d calls", len(got))
+		t.Errorf("16 answers ran %d calls", len(got))
 	}
 	late := through(s, "hub/delete_issue", `{"n":2}`).Ask
-	r.now = r.now.Add(2 * time.Hour)
+	r.later(2 * time.Hour)
 	if got := decode(t, s.Resume(context.Background(), late.Ticket, yes, Request{})).text(); !strings.HasPrefix(got, "refused [expired]") {
 		t.Errorf("after its end a ticket gives %s", got)
-	}
-	closed := through(s, "hub/delete_issue", `{"n":3}`).Ask
-	s.Close()
-	if got := decode(t, s.Resume(context.Background(), closed.Ticket, yes, Request{})).text(); !strings.HasPrefix(got, "refused [stale]") {
-		t.Errorf("after its session a ticket gives %s", got)
 	}
 }
 
@@ -369,7 +415,11 @@ func TestAYesDoesNotOutliveWhatItWasGivenFor(t *testing.T) {
 	s := r.open(t, Identity{})
 	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
 	r.caller.down = errors.New("gone")
-	r.refusedAs(t, s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow_once", time.Second}, Request{}), "server-down")
+	r.refusedAs(t, s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{}), "server-down")
+	r.caller.down = nil
+	ask = through(s, "hub/delete_issue", `{"n":1}`).Ask
+	r.gate.Offer("hub", raws([]string{strings.Replace(definitions["hub"][2], "for ever", "for ever and ever", 1)}))
+	r.refusedAs(t, s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{}), "stale")
 }
 
 func TestACardWithoutRoomOffersNoYes(t *testing.T) {
@@ -383,7 +433,7 @@ func TestACardWithoutRoomOffersNoYes(t *testing.T) {
 	if ask == nil || strings.Contains(string(ask.Schema), "allow") {
 		t.Fatalf("a card that shows not everything offers %+v", ask)
 	}
-	r.refusedAs(t, s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow_once", time.Second}, Request{}), "no-answer")
+	r.refusedAs(t, s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{}), "no-answer")
 }
 
 func TestNothingRunsUnrecorded(t *testing.T) {
@@ -618,7 +668,7 @@ func TestMetaListIsConstantAndSmall(t *testing.T) {
 	if string(a) != string(b) {
 		t.Error("the meta list moves with the tools")
 	}
-	if len(a) > 6000 {
+	if len(a) > 6500 {
 		t.Errorf("the meta list has %d bytes", len(a))
 	}
 	var tools []struct {
@@ -744,5 +794,138 @@ func TestACallWaitsForAServerThatStarts(t *testing.T) {
 	close(r.caller.ready)
 	if out := <-done; out.Result == nil || len(r.caller.calls()) != 1 {
 		t.Errorf("got %+v", out)
+	}
+}
+
+func TestTheFallbackKeepsTheQuestion(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Fallback = engagement.FallbackDefer })
+	s := r.open(t, Identity{})
+	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
+	out := s.Resume(context.Background(), ask.Ticket, Reply{Action: NoAnswer}, Request{})
+	if got := decode(t, out); got.IsError || got.Meta["mcp-gate/ticket"] == nil {
+		t.Fatalf("silence gives %s", out.Result)
+	}
+	again := through(s, "hub/delete_issue", `{"n":1}`).Ask
+	if again == nil || again.Ticket != ask.Ticket {
+		t.Fatalf("the same call asks anew: %+v", again)
+	}
+	check := func() string {
+		return decode(t, s.Call(context.Background(), Request{Name: "check_deferred", Args: json.RawMessage(`{"ticket":"` + ask.Ticket + `"}`)})).text()
+	}
+	if got := check(); !strings.Contains(got, "pending") {
+		t.Errorf("check_deferred gives %s", got)
+	}
+	if _, err := inbox.NewForms(r.opts).Answer(context.Background(), ask.Ticket, inbox.AnswerOnce); err != nil {
+		t.Fatal(err)
+	}
+	<-again.Decided // its watcher saw it
+	r.gate.work(context.Background())
+	if got := r.caller.calls(); len(got) != 1 {
+		t.Fatalf("after a late yes %v was sent", got)
+	}
+	r.gate.work(context.Background())
+	if got := check(); strings.Contains(got, "pending") || len(r.caller.calls()) != 1 {
+		t.Errorf("then check_deferred gives %s, and %v was sent", got, r.caller.calls())
+	}
+}
+
+func TestAResultThatNobodyGotIsGivenOnce(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Fallback = engagement.FallbackDefer })
+	r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`{"content":[{"type":"text","text":"gone for ever"}]}`), nil
+	}
+	s := r.open(t, Identity{})
+	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
+	s.Resume(context.Background(), ask.Ticket, Reply{Action: NoAnswer}, Request{})
+	if _, err := inbox.NewForms(r.opts).Answer(context.Background(), ask.Ticket, inbox.AnswerOnce); err != nil {
+		t.Fatal(err)
+	}
+	r.gate.work(context.Background())
+	got := decode(t, through(s, "hub/delete_issue", `{"n":1}`))
+	if !strings.Contains(got.text(), "gone for ever") || got.Meta["mcp-gate/ticket"] == nil || len(r.caller.calls()) != 1 {
+		t.Errorf("the repeated call gives %s", got.text())
+	}
+	if out := through(s, "hub/delete_issue", `{"n":1}`); out.Ask == nil {
+		t.Errorf("the third one gives %+v", out)
+	}
+}
+
+func TestAnotherGateRunsWhatADeadOneLeft(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Fallback = engagement.FallbackDefer })
+	s := r.open(t, Identity{})
+	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
+	s.Resume(context.Background(), ask.Ticket, Reply{Action: NoAnswer}, Request{})
+	if _, err := inbox.NewForms(r.opts).Answer(context.Background(), ask.Ticket, inbox.AnswerOnce); err != nil {
+		t.Fatal(err)
+	}
+	for launch, runs := range map[string]int{"another-launch": 0, "hub-launch": 1} {
+		o := r.opts
+		o.Process = store.Self()
+		o.Life = func(inbox.Process) inbox.Life { return inbox.Dead } // the first gate
+		box, err := inbox.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := r.gate.opts
+		options.Inbox = box
+		options.Servers = slices.Clone(options.Servers)
+		options.Servers[0].Launch = launch
+		second, err := New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.Offer("hub", raws(definitions["hub"]))
+		before := len(r.caller.calls())
+		second.work(context.Background())
+		if got := len(r.caller.calls()) - before; got != runs {
+			t.Errorf("a gate that starts the server by %s ran %d calls, want %d", launch, got, runs)
+		}
+	}
+}
+
+func TestForThisSessionHoldsForTheseArguments(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Profiles[""] = Profile{Authority: engagement.DefaultAuthority(), Reading: &engagement.Reading{Act: engagement.ActOperate, Horizon: engagement.HorizonTurn,
+			Stakes: engagement.StakesCostly, Evidence: engagement.EvidenceNone, Clarity: engagement.ClarityClear, Attendance: engagement.AttendanceInteractive}}
+	})
+	r.gate.servers["hub"] = func() Server {
+		hub := r.gate.servers["hub"]
+		hub.Owner = func(string) catalog.Override {
+			return catalog.Override{Permission: engagement.SourceFileWrite, Egress: engagement.Metadata, From: "a test"}
+		}
+		return hub
+	}()
+	r.gate.Offer("hub", raws(definitions["hub"]))
+	s := r.open(t, Identity{})
+	ask := through(s, "hub/create_issue", `{"title":"t"}`).Ask
+	if ask == nil || !strings.Contains(string(ask.Schema), "allow-session") {
+		t.Fatalf("asked %+v", ask)
+	}
+	s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow-session", time.Second}, Request{})
+	if out := through(s, "hub/create_issue", `{"title":"t"}`); out.Ask != nil || decode(t, out).IsError {
+		t.Errorf("the same call again gives %+v", out)
+	}
+	if out := through(s, "hub/create_issue", `{"title":"other"}`); out.Ask == nil {
+		t.Errorf("other arguments give %+v", out)
+	}
+	if out := through(r.open(t, Identity{}), "hub/create_issue", `{"title":"t"}`); out.Ask == nil {
+		t.Errorf("another session gives %+v", out)
+	}
+	if got := len(r.caller.calls()); got != 2 {
+		t.Errorf("%d calls ran, want 2", got)
+	}
+}
+
+func TestACrashLeavesAnUnknownThatNobodyRepeats(t *testing.T) {
+	r := newRig(t, nil)
+	r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) { return nil, broken{true} }
+	s := r.open(t, Identity{})
+	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
+	out := s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{})
+	if out.Error == nil || !strings.Contains(string(out.Error.Data), `"unknown"`) {
+		t.Fatalf("got %+v", out)
+	}
+	if got := decode(t, through(s, "hub/delete_issue", `{"n":1}`)).text(); !strings.HasPrefix(got, "refused [unsettled]") || len(r.caller.calls()) != 1 {
+		t.Errorf("the same call again gives %s", got)
 	}
 }

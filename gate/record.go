@@ -22,7 +22,7 @@ func (s *Session) event(kind string, c *call, d policy.Decision) audit.Event {
 // about adds who called what with which arguments to a line: digests and
 // sizes, never contents.
 func (s *Session) about(e audit.Event, c *call) audit.Event {
-	e.Call, e.Session, e.Principal, e.Client = c.id, s.id, s.who.Principal, s.who.Client
+	e.Call, e.Session, e.Principal, e.Client, e.Ticket = c.id, s.id, s.who.Principal, s.who.Client, c.ticket
 	e.Tool, e.ArgsDigest, e.ArgsSize = c.entry.ID.String(), c.digest, int64(len(c.args))
 	if !c.known {
 		e.Tool = c.name

@@ -54,6 +54,9 @@ type Ask struct {
 	Schema  json.RawMessage // the form's requestedSchema: one required enum "decision"
 	Wait    time.Duration   // how long a blocking transport may wait for the answer
 	Expires time.Time       // when the ticket ends, for a transport that does not block
+	// Decided is closed when somebody answered elsewhere before the client
+	// did: withdraw the question and call Resume with [Elsewhere].
+	Decided <-chan struct{}
 }
 
 // Reply is what came back for an [Ask].
@@ -74,4 +77,6 @@ const (
 	// NoAnswer: the wait was over, the client failed the request, or its
 	// connection ended.
 	NoAnswer ReplyAction = "no-answer"
+	// Elsewhere: the ticket was decided through another channel.
+	Elsewhere ReplyAction = "elsewhere"
 )

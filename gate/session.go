@@ -34,29 +34,36 @@ type Session struct {
 	count     int64 // of calls, for their ids
 }
 
-// Open starts a session. An unknown profile is an error that names those that
-// exist.
+// Open starts a session. An unknown profile is an error that names it.
 func (g *Gate) Open(_ context.Context, who Identity) (*Session, error) {
-	p, ok := g.opts.Profiles[who.Profile]
-	if !ok {
-		return nil, fmt.Errorf("there is no profile %q", who.Profile)
-	}
 	id, err := newID(g.opts.Rand, "s_")
 	if err != nil {
 		return nil, err
+	}
+	s, err := g.newSession(id, who)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.opts.Audit.Record(audit.Event{Kind: audit.Session, Session: id, Principal: who.Principal, Client: who.Client,
+		Note: fmt.Sprintf("opened: scope %v, profile %q, exposure %s", who.Scope, who.Profile, s.profile.exposure())}); err != nil {
+		return nil, fmt.Errorf("open a session: %w", err)
+	}
+	g.mu.Lock()
+	g.live[s] = true
+	g.mu.Unlock()
+	return s, nil
+}
+
+func (g *Gate) newSession(id string, who Identity) (*Session, error) {
+	p, ok := g.opts.Profiles[who.Profile]
+	if !ok {
+		return nil, fmt.Errorf("there is no profile %q", who.Profile)
 	}
 	s := &Session{g: g, id: id, who: who, profile: p, aliases: g.of(p), showing: map[string]bool{}, changed: make(chan struct{})}
 	for _, alias := range s.aliases {
 		s.showing[alias] = true
 	}
 	s.authority = g.launch(p, who)
-	if err := g.opts.Audit.Record(audit.Event{Kind: audit.Session, Session: id, Principal: who.Principal, Client: who.Client,
-		Note: fmt.Sprintf("opened: scope %v, profile %q, exposure %s", who.Scope, who.Profile, p.exposure())}); err != nil {
-		return nil, fmt.Errorf("open a session: %w", err)
-	}
-	g.mu.Lock()
-	g.live[s] = true
-	g.mu.Unlock()
 	return s, nil
 }
 

@@ -90,6 +90,9 @@ func (x *exchange) ask(ctx context.Context, a gate.Ask, token json.RawMessage) g
 			reply := readReply(m.Result)
 			reply.After = time.Since(left)
 			return reply
+		case <-a.Decided:
+			x.withdraw(ctx, id, "it was answered elsewhere")
+			return gate.Reply{Action: gate.Elsewhere}
 		case <-over.C:
 			x.withdraw(ctx, id, "the wait for an answer is over")
 			return none

@@ -92,7 +92,7 @@ func (a *app) askHere(ask *gate.Ask) gate.Reply {
 		r.Action = gate.NoAnswer
 	}
 	if strings.TrimSpace(line) == "yes" {
-		r.Decision = "allow_once"
+		r.Decision = "allow-once"
 	}
 	return r
 }
@@ -116,7 +116,12 @@ func (a *app) showOutcome(out gate.Outcome) error {
 		Meta    map[string]json.RawMessage `json:"_meta"`
 	}
 	_ = json.Unmarshal(out.Result, &r) // a result of another shape is no error of ours
+	var ticket struct{ Executed bool }
+	_ = json.Unmarshal(r.Meta["mcp-gate/ticket"], &ticket) // no ticket: executed
+	_, waits := r.Meta["mcp-gate/ticket"]
 	switch _, refused := r.Meta["mcp-gate/refusal"]; {
+	case waits && !ticket.Executed:
+		return &exitError{exitWaits, nil}
 	case refused:
 		return &exitError{exitRefused, nil}
 	case r.IsError:

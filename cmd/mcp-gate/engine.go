@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
@@ -18,7 +20,10 @@ import (
 	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/inbox"
+	"github.com/mcp-gate/mcp-gate/internal/canonjson"
 	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/store"
 	"github.com/mcp-gate/mcp-gate/upstream"
 	"golang.org/x/sync/errgroup"
 )
@@ -28,6 +33,7 @@ const (
 	askWait   = 50 * time.Second // clients' own limit is 60 s where they have one
 	firstList = 10 * time.Second
 	firstFind = 3 * time.Second
+	workPause = 2 * time.Second // between looks for calls that were allowed meanwhile
 )
 
 // engine is a running gate: servers, gate and audit log of one process.
@@ -38,6 +44,9 @@ type engine struct {
 	pool *upstream.Pool
 	gate *gate.Gate
 	aud  *audit.Log
+	db   *store.Store
+
+	working bool // it runs calls that were allowed after their caller had its stub
 
 	cancel context.CancelFunc
 	group  *errgroup.Group
@@ -48,6 +57,7 @@ type engineOptions struct {
 	only     string // alias of the one server to start; "" is all
 	exposure gate.Exposure
 	serving  bool // it goes on until its client ends it
+	person   bool // a person's command runs it: it may run what another gate left
 }
 
 // start brings a gate up. Nothing waits for the servers; Close ends it all.
@@ -67,7 +77,7 @@ func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	cfg, more := cfg.WithoutSelf(self, home)
-	e := &engine{home: home, cfg: cfg, log: a.logger(cfg.Log, o.serving)}
+	e := &engine{home: home, cfg: cfg, log: a.logger(cfg.Log, o.serving), working: o.serving}
 	for _, n := range append(notes, more...) {
 		e.log.Info(n.String())
 	}
@@ -106,11 +116,17 @@ func (e *engine) chosen(only string) []config.Server {
 }
 
 func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
+	db, ring, key, err := openStore(e.home)
+	if err != nil {
+		return err
+	}
+	e.db = db
 	var ups []upstream.Server
 	var gated []gate.Server
 	for _, s := range servers {
-		ups = append(ups, upstreamOf(s, a.environ))
-		gated = append(gated, gatedOf(s, e.cfg.Policy.Policy))
+		up, g := upstreamOf(s, a.environ), gatedOf(s, e.cfg.Policy.Policy)
+		g.Launch = launchOf(key, s, up)
+		ups, gated = append(ups, up), append(gated, g)
 		e.log.Debug("server", "alias", s.Alias, "preset", s.Preset, "preset_from", s.PresetFrom, "connection", s.Connection)
 	}
 	pool, err := upstream.NewPool(ups, upstream.Options{Log: e.log, ClientName: "mcp-gate", ClientVersion: version(), OnChange: e.offer})
@@ -118,18 +134,77 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 		return err
 	}
 	e.pool = pool
-	e.gate, err = gate.New(e.gateOptions(gated, o, e.aud))
+	options := e.gateOptions(gated, o, e.aud)
+	if err := e.questions(&options, ring.Follow()); err != nil {
+		return err
+	}
+	options.Person = o.person
+	e.gate, err = gate.New(options)
 	return err
+}
+
+// questions hands the gate what it asks people through. The database is not
+// opened before the first question.
+func (e *engine) questions(options *gate.Options, ring *inbox.Ring) error {
+	o := inboxOptions(e.db, ring)
+	o.Expiry, o.Alarm, o.Log, o.Bell = e.cfg.Approval.Expires, int(e.cfg.Approval.Alarm), e.log, inbox.NewBell()
+	box, err := inbox.New(o)
+	if err != nil {
+		return err
+	}
+	options.Inbox, options.Forms, options.Sessions, options.Reach = box, inbox.NewForms(o), e.db, ring.Reach
+	options.Stored = func() bool {
+		_, err := os.Stat(e.home.DB())
+		return err == nil
+	}
+	return nil
+}
+
+// launchOf is a digest of how a server is started, with all that is expanded.
+// It is keyed, since secrets are among it.
+func launchOf(key *inbox.GateKey, s config.Server, up upstream.Server) string {
+	parts := append([]string{s.ID(), up.Dir, up.URL}, up.Command...)
+	parts = append(parts, slices.Sorted(maps.Keys(s.Launch.Env))...)
+	for _, name := range slices.Sorted(maps.Keys(s.Launch.Env)) {
+		parts = append(parts, s.Launch.Env[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Launch.Headers)) {
+		parts = append(parts, name, s.Launch.Headers[name])
+	}
+	return key.Launch(parts...)
 }
 
 func (e *engine) gateOptions(servers []gate.Server, o engineOptions, rec gate.Recorder) gate.Options {
 	return gate.Options{
 		Name: "mcp-gate", Version: version(),
 		Servers: servers, Profiles: e.profiles(o), Rules: e.cfg.Policy.Rules,
-		Fallback: e.cfg.GateFallback, Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
+		Fallback: fallbackOf(e.cfg), PolicyVersion: policyVersion(e.cfg), Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
 		Caller: caller{e.pool}, Audit: rec, Resolve: resolve, Log: e.log, Now: time.Now, Rand: rand.Reader,
-		Wait: askWait, Expires: e.cfg.Approval.Expires, FirstList: firstList, FirstFind: firstFind,
+		Wait: askWait, FirstList: firstList, FirstFind: firstFind,
 	}
+}
+
+// fallbackOf is what becomes of a question that nobody answers: it waits in
+// the inbox where the owner said nothing.
+func fallbackOf(cfg config.Config) engagement.GateFallback {
+	if cfg.GateFallback == 0 {
+		return engagement.FallbackDefer
+	}
+	return cfg.GateFallback
+}
+
+// policyVersion is a digest of the owner's policy, the same for every process
+// that reads the same words.
+func policyVersion(cfg config.Config) string {
+	raw, err := json.Marshal([]any{cfg.Policy.Policy, cfg.Policy.Records, cfg.Approval.LeastLevel, cfg.Preset})
+	if err != nil {
+		return "unknown: " + err.Error()
+	}
+	digest, err := canonjson.Digest(raw)
+	if err != nil {
+		return "unknown: " + err.Error()
+	}
+	return digest
 }
 
 // offer passes a server's new listing on to the gate.
@@ -144,12 +219,15 @@ func (e *engine) run(ctx context.Context) {
 	e.group, ctx = errgroup.WithContext(ctx)
 	e.group.Go(func() error { return ignoreEnd(e.pool.Run(ctx)) })
 	e.group.Go(func() error { return e.gate.Run(ctx) })
+	if e.working {
+		e.group.Go(func() error { return e.gate.Work(ctx, workPause) })
+	}
 }
 
 // Close ends the servers and closes the audit log.
 func (e *engine) Close() error {
 	e.cancel()
-	return errors.Join(e.group.Wait(), e.aud.Close())
+	return errors.Join(e.group.Wait(), e.db.Close(), e.aud.Close())
 }
 
 func ignoreEnd(err error) error {
@@ -177,7 +255,7 @@ func upstreamOf(s config.Server, environ []string) upstream.Server {
 func gatedOf(s config.Server, owner policy.Policy) gate.Server {
 	owner.Egress = s.Egress
 	return gate.Server{
-		Alias: s.Alias, Policy: owner, OnEgress: s.OnEgress, Trust: catalog.Trust(s.Trusted),
+		Alias: s.Alias, ID: s.ID(), Policy: owner, OnEgress: s.OnEgress, Trust: catalog.Trust(s.Trusted),
 		Owner: func(tool string) catalog.Override {
 			set := s.Tool(tool)
 			return catalog.Override{Permission: set.Permission, Egress: set.Egress, Domains: set.Domains,

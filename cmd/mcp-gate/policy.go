@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/spf13/cobra"
@@ -77,7 +78,7 @@ func (a *app) policyExplain(ctx context.Context, name, args string, who gate.Ide
 		return usage(err)
 	}
 	defer s.Close()
-	why, err := s.Explain(name, json.RawMessage(args), true)
+	why, err := s.Explain(ctx, name, json.RawMessage(args), true)
 	if err != nil {
 		return usage(err)
 	}
@@ -203,7 +204,9 @@ func replayFacts(ctx context.Context, cfg config.Config) (func(policy.Audited) p
 	for _, s := range cfg.Servers {
 		servers = append(servers, gatedOf(s, cfg.Policy.Policy))
 	}
-	g, err := gate.New(e.gateOptions(servers, engineOptions{exposure: gate.Meta}, discard{}))
+	options := e.gateOptions(servers, engineOptions{exposure: gate.Meta}, discard{})
+	options.Reach = func() inbox.Level { return inbox.L0 }
+	g, err := gate.New(options)
 	if err != nil {
 		return nil, err
 	}

@@ -335,10 +335,11 @@ func (d *demo) destroy(ctx context.Context) (tryStep, error) {
 		return s, nil // nobody was asked: the step failed
 	}
 	still, err := d.stored("issues", "Looked at through the gate.") // the comment goes with its issue
-	if d.asked[asked].Decision == "allow_once" {
+	if d.asked[asked].Decision == "allow-once" {
 		s.OK = !r.IsError && !still
 	} else {
-		s.OK = r.IsError && still && strings.HasPrefix(s.Got, "refused [declined]")
+		// A no that came within 300 ms is taken for nobody's: the question waits.
+		s.OK = still && (strings.HasPrefix(s.Got, "refused [declined]") || strings.HasPrefix(s.Got, "deferred "))
 	}
 	return s, err
 }

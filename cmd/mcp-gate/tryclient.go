@@ -140,7 +140,7 @@ func (d *demo) answer(message string) (string, error) {
 	if d.yes {
 		// The gate takes an answer within 300 ms for a machine's, which it is.
 		time.Sleep(500 * time.Millisecond)
-		q.Decision, q.By = "allow_once", "--yes"
+		q.Decision, q.By = "allow-once", "--yes"
 		d.tell("   answered yes by --yes, by no person\n")
 	} else {
 		fmt.Fprint(d.a.stderr, "   Allow this call once? Type yes to allow: ")
@@ -149,7 +149,7 @@ func (d *demo) answer(message string) (string, error) {
 			return "", fmt.Errorf("nobody answered: run try in a terminal, or with --yes")
 		}
 		if strings.TrimSpace(line) == "yes" {
-			q.Decision = "allow_once"
+			q.Decision = "allow-once"
 		}
 	}
 	d.asked = append(d.asked, q)

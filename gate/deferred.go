@@ -1,0 +1,263 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/inbox"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// stub stands in for the result of a call that waits. It is an ordinary
+// result, but where the client was offered the tool's own output schema, which
+// it would not fit.
+func (s *Session) stub(c *call, t inbox.Ticket) Outcome {
+	about := policy.About{Tool: t.View.Tool, Class: t.View.Class, Ticket: t.ID}
+	meta := []byte(`{"mcp-gate/ticket":{"ticket":`)
+	meta = strictjson.AppendString(meta, t.ID)
+	meta = fmt.Appendf(meta, `,"state":"%s","expires":"%s","code":"%s","executed":false}}`, t.State, t.Binding.Expires.Format(time.RFC3339), policy.CodeDeferred)
+	text := fmt.Sprintf("deferred [%s]: %s", policy.CodeDeferred, policy.CodeDeferred.ForModel(about))
+	_, schema, _ := strictjson.Get(c.entry.Raw, "outputSchema")
+	e := s.event(audit.Refusal, c, policy.Decision{Verdict: policy.Defer, Code: policy.CodeDeferred, Rule: "ticket"})
+	if err := s.g.opts.Audit.Record(e); err != nil {
+		s.g.opts.Log.Error("a deferral could not be written down", "error", err)
+	}
+	return Outcome{Result: textResult(c.front == "" && schema, []string{text}, member{"_meta", meta})}
+}
+
+// dispatch runs a call that a person allowed: it is judged by what holds now,
+// its ticket is claimed, which succeeds once, and then it takes the road's
+// last steps.
+func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome {
+	c.allowed = policy.Level(t.Level)
+	_, d := s.decide(ctx, c)
+	if d.Verdict == policy.Deny {
+		if _, err := s.g.opts.Inbox.MarkStale(context.WithoutCancel(ctx), t.ID, "refused when it would have run: "+d.Code.String()); err != nil {
+			s.g.opts.Log.Warn("a ticket could not be ended", "ticket", t.ID, "error", err)
+		}
+		return s.refuse(c, d)
+	}
+	claimed, err := s.g.opts.Inbox.Claim(ctx, t.ID, inbox.Attempt{
+		Binding: s.bound(c), Level: s.need(c), Launch: s.g.servers[c.entry.ID.Server].Launch, Person: s.g.opts.Person,
+	})
+	if err != nil {
+		return s.notClaimed(ctx, c, t, err)
+	}
+	c.args = claimed.Args
+	d.Grant = ""
+	return s.run(ctx, c, d)
+}
+
+// bound is the binding with the digest of the arguments, as a claim compares it.
+func (s *Session) bound(c *call) inbox.Binding {
+	b := s.binding(c)
+	b.Args = argsDigest(c.args)
+	return b
+}
+
+// notClaimed says why an allowed call does not run here.
+func (s *Session) notClaimed(ctx context.Context, c *call, t inbox.Ticket, err error) Outcome {
+	var state *inbox.StateError
+	var owner *inbox.NotOwnerError
+	now, readErr := s.g.opts.Inbox.Ticket(context.WithoutCancel(ctx), t.ID)
+	switch {
+	case readErr != nil:
+		return s.unrecorded(c, policy.Decision{}, errors.Join(err, readErr))
+	case errors.As(err, &owner):
+		return s.stub(c, now)
+	case errors.As(err, &state) && now.State != inbox.Approved:
+		return s.goOn(ctx, c, now, policy.Decision{Verdict: policy.Ask})
+	case now.State == inbox.Stale:
+		e := s.event(audit.Refusal, c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "ticket"})
+		e.Note = err.Error()
+		if err := s.g.opts.Audit.Record(e); err != nil {
+			s.g.opts.Log.Error("a refusal could not be written down", "error", err)
+		}
+		return s.ended(c, now)
+	}
+	return s.unrecorded(c, policy.Decision{}, err)
+}
+
+// receipt keeps what came of a call with a ticket.
+func (s *Session) receipt(c *call, out Outcome, e audit.Event) error {
+	ctx := context.Background() // a receipt outlives its caller
+	var err error
+	switch {
+	case e.Outcome == audit.Unknown:
+		_, err = s.g.opts.Inbox.Lose(ctx, c.ticket, "no answer came: "+e.ErrorCode)
+	case out.Error != nil:
+		text := fmt.Sprintf("%v failed: %v", c.entry.ID, out.Error)
+		_, err = s.g.opts.Inbox.Finish(ctx, c.ticket, inbox.Receipt{Failed: true, Result: textResult(true, []string{text})})
+	default:
+		_, err = s.g.opts.Inbox.Finish(ctx, c.ticket, inbox.Receipt{Failed: e.Outcome == audit.ToolError, Result: out.Result})
+	}
+	return err
+}
+
+// deliver hands out a stored result. What may leave is decided by what holds
+// now, not by what held when it ran.
+func (s *Session) deliver(c *call, t inbox.Ticket) Outcome {
+	facts := s.facts(c)
+	if !c.known || !facts.Limits.Egress.Has(c.entry.Class.Egress) {
+		d := policy.Decision{Verdict: policy.Deny, Code: policy.CodeEgress, Rule: "step4.egress", About: policy.About{Tool: t.View.Tool, Egress: c.entry.Class.Egress}}
+		text := fmt.Sprintf("ran, result withheld [%s]: %s", d.Code, d.ForModel())
+		meta := fmt.Appendf(nil, `{"mcp-gate/refusal":{"code":"%s","rule":"%s","ticket":"%s","retryable":false,"executed":true}}`, d.Code, d.Rule, t.ID)
+		return Outcome{Result: textResult(true, []string{text}, member{"_meta", meta})}
+	}
+	if _, _, err := s.g.opts.Inbox.Deliver(context.Background(), t.ID); err != nil {
+		s.g.opts.Log.Warn("a delivery could not be noted", "ticket", t.ID, "error", err)
+	}
+	s.note("check_deferred", fmt.Sprintf("result of %s delivered, %d bytes", t.ID, len(t.Result)))
+	return Outcome{Result: withTicket(t)}
+}
+
+// withTicket is the stored result, marked with when it ran.
+func withTicket(t inbox.Ticket) json.RawMessage {
+	mark := fmt.Appendf(nil, `{"ticket":"%s","state":"%s","ran":"%s","executed":true}`, t.ID, t.State, t.Started.Format(time.RFC3339))
+	meta, ok, err := strictjson.Get(t.Result, "_meta")
+	if err != nil {
+		return t.Result
+	}
+	if !ok || meta[0] != '{' {
+		meta = json.RawMessage("{}")
+	}
+	if meta, err = strictjson.Set(meta, "mcp-gate/ticket", mark); err != nil {
+		return t.Result
+	}
+	marked, err := strictjson.Set(t.Result, "_meta", meta)
+	if err != nil {
+		return t.Result
+	}
+	return marked
+}
+
+// checkDeferred is the meta tool: what became of a ticket, or its result.
+func (s *Session) checkDeferred(ctx context.Context, req Request) Outcome {
+	var id string
+	if err := arguments(req, map[string]any{"ticket": &id}); err != nil || id == "" {
+		return wrongShape(req.Name, `takes {"ticket": "t_..."}, as a deferred call gave it%s.`, because(err))
+	}
+	t, err := s.g.opts.Inbox.Ticket(ctx, id)
+	if err != nil || t.Binding.Principal != s.who.Principal {
+		return Outcome{Result: refused(policy.CodeUnknown, "ticket", fmt.Sprintf("there is no ticket %q.", id), id, false)}
+	}
+	c := s.frozen(t)
+	if t.State == inbox.Done || t.State == inbox.Failed {
+		return s.deliver(c, t)
+	}
+	text := fmt.Sprintf("%s: %s", t.ID, t.State)
+	if t.Note != "" {
+		text += ": " + inbox.DisplayLine(t.Note)
+	}
+	structured := fmt.Appendf(nil, `{"ticket":"%s","state":"%s","expires":"%s","note":`, t.ID, t.State, t.Binding.Expires.Format(time.RFC3339))
+	structured = append(strictjson.AppendString(structured, t.Note), '}')
+	s.note(req.Name, text)
+	return Outcome{Result: textResult(false, []string{text}, member{"structuredContent", structured})}
+}
+
+// sessionRecord is what another process must know of a session to run its
+// calls: who it was and how it was started.
+type sessionRecord struct {
+	Identity Identity            `json:"identity"`
+	Prompt   *engagement.Reading `json:"prompt,omitempty"`
+	Engage   *engagement.Reading `json:"engage,omitempty"`
+}
+
+// keep makes the session's record durable, before its first question is.
+func (s *Session) keep(ctx context.Context) error {
+	s.mu.Lock()
+	record := sessionRecord{s.who, s.authority.sources.Prompt, s.authority.sources.Engage}
+	s.mu.Unlock()
+	raw, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	return s.g.opts.Sessions.KeepSession(ctx, s.id, raw, s.g.opts.Now())
+}
+
+// Work runs what people allowed after its caller had its stub, and tidies up
+// after processes that died. It looks every pause, returns when ctx ends, and
+// may run in every process of a home at once: a claim succeeds once.
+func (g *Gate) Work(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTicker(pause)
+	defer timer.Stop()
+	for {
+		if g.opts.Stored() {
+			g.work(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+func (g *Gate) work(ctx context.Context) {
+	lost, err := g.opts.Inbox.Recover(ctx)
+	for _, t := range lost {
+		g.opts.Log.Warn("a ticket was left by a process that died, or its time is over", "ticket", t.ID, "state", t.State)
+	}
+	if err != nil && ctx.Err() == nil {
+		g.opts.Log.Warn("tickets could not be looked through", "error", err)
+	}
+	runnable, err := g.opts.Inbox.Runnable(ctx)
+	if err != nil {
+		return // said already
+	}
+	for _, t := range runnable {
+		if ctx.Err() == nil {
+			g.runTicket(ctx, t)
+		}
+	}
+}
+
+// runTicket runs one allowed call on behalf of the session that asked.
+func (g *Gate) runTicket(ctx context.Context, t inbox.Ticket) {
+	server, ok := g.servers[t.View.Tool.Server]
+	if !ok || server.ID != t.Binding.Server || server.Launch != t.Launch && !g.opts.Person {
+		return // another gate's
+	}
+	g.await(ctx, g.opts.FirstList, server.Alias)
+	s, err := g.sessionOf(ctx, t)
+	if err != nil {
+		g.opts.Log.Warn("an allowed call cannot be run: its session is not known", "ticket", t.ID, "error", err)
+		return
+	}
+	c := s.frozen(t)
+	c.away = true
+	if !c.known {
+		return // its server has not listed it yet; later
+	}
+	s.dispatch(ctx, c, t)
+}
+
+// sessionOf is the session that made a ticket, or one that stands in for it.
+func (g *Gate) sessionOf(ctx context.Context, t inbox.Ticket) (*Session, error) {
+	for _, s := range g.Sessions() {
+		if s.id == t.Binding.Session {
+			return s, nil
+		}
+	}
+	raw, _, err := g.opts.Sessions.Session(ctx, t.Binding.Session)
+	if err != nil {
+		return nil, err
+	}
+	var record sessionRecord
+	if err := json.Unmarshal(raw, &record); err != nil {
+		return nil, fmt.Errorf("read session %s: %w", t.Binding.Session, err)
+	}
+	s, err := g.newSession(t.Binding.Session, record.Identity)
+	if err != nil {
+		return nil, err
+	}
+	s.authority.sources.Prompt, s.authority.sources.Engage = record.Prompt, record.Engage
+	s.authority.combined = s.authority.sources.Combine()
+	return s, nil
+}
