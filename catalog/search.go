@@ -5,13 +5,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-)
+	"sync"
+	"unicode"
 
-// Weights of the fields a word can be found in, and BM25's own two constants
-// (Robertson and Zaragoza 2009, section 3.4).
-const (
-	weightName, weightTitle, weightText, weightParam = 4.0, 3.0, 1.0, 0.6
-	bm25K, bm25B                                     = 1.2, 0.6
+	"github.com/kljensen/snowball/english"
 )
 
 // Hit is a tool found for a query. Scores of one query compare with each
@@ -21,105 +18,489 @@ type Hit struct {
 	Score float64
 }
 
+// The fields of a tool that a word can be found in, each with its weight and
+// how far its length counts (BM25F: Robertson and Zaragoza 2009, section 3.5).
+const (
+	fieldName = iota
+	fieldServer
+	fieldTitle
+	fieldFirst // the first sentence of the description
+	fieldRest
+	fieldParam
+	fields
+)
+
+var (
+	fieldWeight = [fields]float32{3.2, 1.1, 1.6, 1.6, 0.7, 0.5}
+	fieldLength = [fields]float32{0.3, 0.2, 0.3, 0.5, 0.75, 0.6}
+)
+
+const (
+	saturation = 1.6 // BM25's k1
+
+	pairWeight  = 0.55 // of two words found side by side, against one word
+	nounWeight  = 0.45 // of a synonym of a noun, against the word itself
+	verbWeight  = 0.30 // of a relative of a verb
+	meansWeight = 0.30
+	nameBonus   = 0.9 // for a name that the query spells out whole
+
+	leastCovered = 0.22 // of the query's weight that a hit must have
+	leastOfBest  = 0.12 // of the best hit's score
+
+	mostIndexed = 1500 // bytes of a description that are indexed
+	mostQuery   = 2000 // bytes of a query that are read
+	mostParts   = 6    // needs of one query
+)
+
 // index is an inverted index over the weighted words of a set.
 type index struct {
-	postings map[string][]posting
-	length   []float64 // weighted words of each entry
-	average  float64
+	terms    map[string]int32
+	postings [][]posting
+	idf      []float32
+	names    [][]int32 // the terms of each entry's name, for the name bonus
+	spelled  map[string][]int32
+	unknown  float32 // the weight of a word that no tool has
+	scratch  sync.Pool
 }
 
 type posting struct {
-	entry  int
-	weight float64
+	entry  int32
+	weight float32 // of the term in the entry, lengths accounted for
+}
+
+// counted is one entry's words before lengths are known.
+type counted struct {
+	term   int32
+	counts [fields]float32
 }
 
 func newIndex(entries []Entry) *index {
-	ix := &index{postings: map[string][]posting{}, length: make([]float64, len(entries))}
-	var total float64
+	ix := &index{terms: map[string]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries))}
+	ix.scratch.New = func() any { return &scores{of: make([]float32, len(entries)), covered: make([]float32, len(entries))} }
+	all := make([][]counted, len(entries))
+	lengths := make([][fields]float32, len(entries))
+	var average [fields]float32
+	a := &analyzer{stems: map[string]string{}}
 	for i, e := range entries {
-		weights := map[string]float64{}
-		add := func(text string, w float64) {
-			for _, word := range words(text) {
-				weights[stem(word)] += w
-				ix.length[i] += w
-			}
+		all[i] = ix.count(a, e, int32(i), &lengths[i])
+		for f := range lengths[i] {
+			average[f] += lengths[i][f] / float32(len(entries))
 		}
-		add(e.ID.Tool, weightName)
-		add(e.ID.Server, weightName/2)
-		add(e.Title, weightTitle)
-		add(e.Description, weightText)
-		for _, p := range e.Params {
-			add(p, weightParam)
-		}
-		for word, w := range weights {
-			ix.postings[word] = append(ix.postings[word], posting{i, w})
-		}
-		total += ix.length[i]
 	}
-	ix.average = total / max(1, float64(len(entries)))
+	ix.postings = make([][]posting, len(ix.terms))
+	for i, terms := range all {
+		for _, t := range terms {
+			var w float32
+			for f, n := range t.counts {
+				if n > 0 {
+					w += fieldWeight[f] * n / (1 - fieldLength[f] + fieldLength[f]*lengths[i][f]/average[f])
+				}
+			}
+			ix.postings[t.term] = append(ix.postings[t.term], posting{int32(i), w})
+		}
+	}
+	ix.weigh(len(entries))
 	return ix
 }
 
-// Search returns the tools that fit the query, best first; ties go by the
-// set's order, so equal sets give equal answers. A tool whose name is the
-// query is always first. Nothing that shares no word with the query is found.
-func (s *Set) Search(query string) []Hit {
-	scores := map[int]float64{}
-	n := float64(len(s.entries))
-	seen := map[string]bool{}
-	for _, word := range words(query) {
-		word = stem(word)
-		if seen[word] || stopWords[word] {
-			continue
+// weigh sets how much each term tells: one that few tools have tells most.
+func (ix *index) weigh(entries int) {
+	n := float64(entries)
+	ix.idf = make([]float32, len(ix.postings))
+	for t, list := range ix.postings {
+		df := float64(len(list))
+		ix.idf[t] = float32(math.Log(1 + (n-df+0.5)/(df+0.5)))
+	}
+	ix.unknown = float32(math.Log(1 + (n+0.5)/0.5))
+}
+
+// count takes the words of one entry.
+func (ix *index) count(a *analyzer, e Entry, i int32, lengths *[fields]float32) []counted {
+	at := map[int32]int{}
+	var out []counted
+	add := func(f int, text string) {
+		terms := a.terms(text)
+		lengths[f] += float32(len(terms))
+		for j, t := range terms {
+			n := ix.term(t)
+			bump(&out, at, n, f, 1)
+			if f == fieldName {
+				ix.names[i] = append(ix.names[i], n)
+			}
+			if j > 0 && f <= fieldFirst {
+				bump(&out, at, ix.term(terms[j-1]+" "+t), f, 1)
+			}
 		}
-		seen[word] = true
-		list := s.index.postings[word]
-		idf := math.Log(1 + (n-float64(len(list))+0.5)/(float64(len(list))+0.5))
-		for _, p := range list {
-			norm := bm25K * (1 - bm25B + bm25B*s.index.length[p.entry]/s.index.average)
-			scores[p.entry] += idf * p.weight * (bm25K + 1) / (p.weight + norm)
+	}
+	description := e.Description
+	if len(description) > mostIndexed {
+		description = strings.ToValidUTF8(description[:mostIndexed], "")
+	}
+	first := firstSentence(description)
+	rest := strings.Replace(description, first, "", 1)
+	add(fieldName, e.ID.Tool)
+	add(fieldServer, e.ID.Server)
+	add(fieldTitle, e.Title)
+	add(fieldFirst, first)
+	add(fieldRest, rest)
+	for _, p := range e.Params {
+		add(fieldParam, p)
+	}
+	key := strings.Join(words(e.ID.Tool), " ")
+	ix.spelled[key] = append(ix.spelled[key], i)
+	return out
+}
+
+func bump(out *[]counted, at map[int32]int, term int32, field int, n float32) {
+	j, ok := at[term]
+	if !ok {
+		j = len(*out)
+		at[term] = j
+		*out = append(*out, counted{term: term})
+	}
+	(*out)[j].counts[field] += n
+}
+
+func (ix *index) term(s string) int32 {
+	n, ok := ix.terms[s]
+	if !ok {
+		n = int32(len(ix.terms))
+		ix.terms[s] = n
+	}
+	return n
+}
+
+// analyzer turns text into terms: lower-case stems, without words that every
+// text has. It remembers stems, since few words make up most texts.
+type analyzer struct{ stems map[string]string }
+
+func (a *analyzer) terms(s string) []string {
+	out := make([]string, 0, 16)
+	for field := range strings.FieldsFuncSeq(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		pieces := words(field)
+		if len(pieces) > 1 && len(field) <= 12 { // "GitHub" is one word as well as two
+			out = a.add(out, strings.ToLower(field))
 		}
-	}
-	if e, ok, _ := s.Find(strings.TrimSpace(query)); ok {
-		scores[s.byID[e.ID]] = math.Inf(1)
-	}
-	hits := make([]int, 0, len(scores))
-	for i := range scores {
-		hits = append(hits, i)
-	}
-	slices.SortFunc(hits, func(a, b int) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(a, b)) })
-	out := make([]Hit, len(hits))
-	for i, h := range hits {
-		out[i] = Hit{s.entries[h], scores[h]}
+		for _, w := range pieces {
+			out = a.add(out, w)
+		}
 	}
 	return out
 }
 
-// stem takes the commonest endings off an English word, so that "issues" and
-// "issue", "listing" and "list" meet.
-func stem(w string) string {
-	for _, ending := range []string{"ies", "ing", "es", "ed", "s"} {
-		if len(w) > len(ending)+2 && strings.HasSuffix(w, ending) {
-			switch ending {
-			case "ies":
-				return w[:len(w)-3] + "y"
-			case "s":
-				if strings.HasSuffix(w, "ss") {
-					return w
-				}
-			case "es":
-				if !strings.HasSuffix(w, "shes") && !strings.HasSuffix(w, "ches") && !strings.HasSuffix(w, "xes") && !strings.HasSuffix(w, "sses") {
-					return w[:len(w)-1]
-				}
-			}
-			return w[:len(w)-len(ending)]
-		}
+func (a *analyzer) add(out []string, w string) []string {
+	if stopWords[w] {
+		return out
 	}
-	return w
+	if r := []rune(w); r[0] > 0x2e7f && len(r) > 2 { // Chinese and its like: pairs of characters
+		for i := range len(r) - 1 {
+			out = append(out, string(r[i:i+2]))
+		}
+		return out
+	}
+	s, ok := a.stems[w]
+	if !ok {
+		s = stem(w)
+		a.stems[w] = s
+	}
+	return append(out, s)
 }
 
-var stopWords = map[string]bool{
-	"a": true, "an": true, "the": true, "of": true, "to": true, "in": true, "on": true, "for": true, "and": true,
-	"or": true, "with": true, "my": true, "me": true, "i": true, "it": true, "is": true, "be": true, "this": true,
-	"that": true, "all": true, "please": true, "can": true, "you": true, "from": true, "by": true, "at": true,
+// stem is the Porter2 stem, with the few words put right that it takes apart
+// or runs together.
+func stem(w string) string {
+	if s, ok := odd[w]; ok {
+		return s
+	}
+	if len(w) < 4 || len(w) > 40 {
+		return w
+	}
+	return english.Stem(w, false)
 }
+
+var odd = map[string]string{"news": "news", "organization": "organiz", "organisation": "organiz", "analysis": "analyz", "analyse": "analyz", "analytics": "analyt", "summarise": "summar", "summarize": "summar", "summary": "summar", "summaries": "summar", "translation": "translat", "calculation": "calcul", "statistics": "statist", "stats": "statist", "communities": "communiti"}
+
+// Search returns the tools that fit the query, best first; ties go by the
+// set's order, so equal sets give equal answers. A tool that the query names
+// is always first. A query of several needs finds tools for each of them. What
+// shares too little with the query is not found: nothing fits is an answer.
+func (s *Set) Search(query string) []Hit {
+	if len(query) > mostQuery {
+		query = strings.ToValidUTF8(query[:mostQuery], "")
+	}
+	ix := s.index
+	sc := ix.scratch.Get().(*scores)
+	defer ix.scratch.Put(sc)
+	ranked := map[int32]float64{}
+	parts := needs(query)
+	for _, p := range parts {
+		ix.score(sc, p.text)
+		best := sc.best()
+		for _, e := range sc.touched {
+			v := float64(sc.of[e])
+			if sc.covered[e] < leastCovered || v < leastOfBest*float64(best) {
+				continue
+			}
+			ranked[e] = max(ranked[e], 0) + p.merge(v, float64(best), len(parts))
+		}
+		sc.reset()
+	}
+	for e, bonus := range s.named(query) {
+		ranked[e] += bonus
+	}
+	hits := make([]int32, 0, len(ranked))
+	for e := range ranked {
+		hits = append(hits, e)
+	}
+	slices.SortFunc(hits, func(a, b int32) int { return cmp.Or(cmp.Compare(ranked[b], ranked[a]), cmp.Compare(a, b)) })
+	out := make([]Hit, len(hits))
+	for i, e := range hits {
+		out[i] = Hit{s.entries[e], ranked[e]}
+	}
+	return out
+}
+
+// scores are one query's sums, kept between queries so that none allocates
+// for every tool.
+type scores struct {
+	of, covered []float32
+	touched     []int32
+}
+
+func (sc *scores) add(e int32, v, cover float32) {
+	if sc.of[e] == 0 {
+		sc.touched = append(sc.touched, e)
+	}
+	sc.of[e] += v
+	sc.covered[e] += cover
+}
+
+func (sc *scores) best() float32 {
+	var best float32
+	for _, e := range sc.touched {
+		best = max(best, sc.of[e])
+	}
+	return best
+}
+
+func (sc *scores) reset() {
+	for _, e := range sc.touched {
+		sc.of[e], sc.covered[e] = 0, 0
+	}
+	sc.touched = sc.touched[:0]
+}
+
+// score sums what each tool has of one need.
+func (ix *index) score(sc *scores, text string) {
+	a := &analyzer{stems: map[string]string{}}
+	terms := a.terms(text)
+	var total float32
+	seen := map[string]bool{}
+	wanted := map[int32]float32{}
+	for _, t := range terms {
+		if seen[t] {
+			continue
+		}
+		seen[t] = true
+		total += ix.weightOf(t)
+	}
+	if total == 0 {
+		return
+	}
+	clear(seen)
+	for j, t := range terms {
+		if !seen[t] {
+			seen[t] = true
+			ix.group(sc, t, wanted, total)
+		}
+		if j > 0 {
+			if n, ok := ix.terms[terms[j-1]+" "+t]; ok && !seen[terms[j-1]+" "+t] {
+				seen[terms[j-1]+" "+t] = true
+				ix.sum(sc, n, pairWeight, 0)
+			}
+		}
+	}
+	ix.phrases(sc, terms, wanted, total)
+	ix.nameBonus(sc, wanted)
+}
+
+func (ix *index) weightOf(t string) float32 {
+	if n, ok := ix.terms[t]; ok {
+		return ix.idf[n]
+	}
+	return ix.unknown * 0.6
+}
+
+// group adds a word and what it stands for. A tool is paid for the best of
+// them only, so that one with five synonyms does not beat one with the word.
+func (ix *index) group(sc *scores, t string, wanted map[int32]float32, total float32) {
+	share := ix.weightOf(t) / total
+	type way struct {
+		term   int32
+		weight float32
+	}
+	var ways []way
+	if n, ok := ix.terms[t]; ok {
+		ways = append(ways, way{n, 1})
+	}
+	for _, r := range lex.related[t] {
+		if n, ok := ix.terms[r.stem]; ok {
+			ways = append(ways, way{n, r.weight})
+		}
+	}
+	paid := map[int32]float32{}
+	for _, w := range ways {
+		wanted[w.term] = max(wanted[w.term], w.weight)
+		for _, p := range ix.postings[w.term] {
+			v := w.weight * ix.idf[w.term] * p.weight * (saturation + 1) / (p.weight + saturation)
+			before := paid[p.entry]
+			if v > before {
+				cover := float32(0)
+				if before == 0 {
+					cover = share * w.weight
+				}
+				sc.add(p.entry, v-before, cover)
+				paid[p.entry] = v
+			}
+		}
+	}
+}
+
+// phrases adds what two words of the query stand for together.
+func (ix *index) phrases(sc *scores, terms []string, wanted map[int32]float32, total float32) {
+	for j := 1; j < len(terms); j++ {
+		for _, r := range lex.related[terms[j-1]+" "+terms[j]] {
+			n, ok := ix.terms[r.stem]
+			if !ok || wanted[n] >= r.weight {
+				continue
+			}
+			wanted[n] = r.weight
+			ix.sum(sc, n, r.weight, r.weight*(ix.weightOf(terms[j-1])+ix.weightOf(terms[j]))/total)
+		}
+	}
+}
+
+func (ix *index) sum(sc *scores, term int32, weight, cover float32) {
+	for _, p := range ix.postings[term] {
+		sc.add(p.entry, weight*ix.idf[term]*p.weight*(saturation+1)/(p.weight+saturation), cover)
+	}
+}
+
+// nameBonus pays for names of which the query says much: of two tools with
+// the same words in their texts, the one named for the need is meant.
+func (ix *index) nameBonus(sc *scores, wanted map[int32]float32) {
+	for _, e := range sc.touched {
+		var has, all float32
+		for _, t := range ix.names[e] {
+			all += ix.idf[t]
+			has += ix.idf[t] * wanted[t]
+		}
+		if all > 0 {
+			sc.of[e] += nameBonus * has * has / all
+		}
+	}
+}
+
+// named gives a bonus beyond any score to tools that the query names: as a
+// whole, in whatever spelling, or by an identifier within it.
+func (s *Set) named(query string) map[int32]float64 {
+	const whole, spelled, within = 4e6, 2e6, 1e6
+	bonus := map[int32]float64{}
+	put := func(e int32, v float64) { bonus[e] = max(bonus[e], v) }
+	query = strings.TrimSpace(query)
+	if e, ok, _ := s.Find(query); ok {
+		put(int32(s.byID[e.ID]), whole)
+	}
+	for _, i := range s.byBare[query] {
+		put(int32(i), whole)
+	}
+	for _, i := range s.index.spelled[strings.Join(words(query), " ")] {
+		put(i, spelled)
+	}
+	for i, token := range strings.Fields(query) {
+		token = strings.Trim(token, "`'\"()[]{}<>,.;:!?")
+		if i > 64 || len(token) < 4 || !strings.ContainsAny(token, "_/-:.") && len(words(token)) < 2 {
+			continue
+		}
+		if e, ok, _ := s.Find(token); ok {
+			put(int32(s.byID[e.ID]), within)
+		}
+		for _, i := range s.byBare[token] {
+			put(int32(i), within)
+		}
+	}
+	return bonus
+}
+
+// need is one of the things a query asks for.
+type need struct {
+	text  string
+	whole bool // the query as it stands
+}
+
+// merge is what a tool's score for one need is worth in the query's ranking.
+// Needs count relative to their best hit, so that a wordy one does not drown
+// the others; the whole query keeps tools together that serve several.
+func (n need) merge(v, best float64, parts int) float64 {
+	if parts == 1 || best == 0 {
+		return v
+	}
+	if n.whole {
+		return 0.9 * v / best
+	}
+	return math.Pow(v/best, 2)
+}
+
+// needs takes a query apart at sentences, commas and words such as "then". A
+// part that says too little to search for stays with its neighbour.
+func needs(query string) []need {
+	parts := splitNeeds(query)
+	out := []need{{query, true}}
+	if len(parts) < 2 {
+		return out
+	}
+	for _, p := range parts[:min(len(parts), mostParts)] {
+		out = append(out, need{p, false})
+	}
+	return out
+}
+
+var breaks = strings.NewReplacer(
+	". ", "\n", "! ", "\n", "? ", "\n", "; ", "\n", ", and then ", "\n", " and then ", "\n", ", then ", "\n", " then ", "\n",
+	", and ", "\n", ", ", "\n", " and also ", "\n", " and ", "\n", " as well as ", "\n", " after that ", "\n", " before ", "\n", " plus ", "\n", " also ", "\n")
+
+func splitNeeds(query string) []string {
+	var parts []string
+	a := &analyzer{stems: map[string]string{}}
+	for piece := range strings.SplitSeq(breaks.Replace(query), "\n") {
+		if strings.TrimSpace(piece) == "" {
+			continue
+		}
+		if len(parts) > 0 && !standsAlone(a, piece) {
+			parts[len(parts)-1] += " " + piece
+			continue
+		}
+		parts = append(parts, piece)
+	}
+	return parts
+}
+
+// standsAlone reports whether a part of a query is a need of its own: it has a
+// verb at its head and something for it to act on.
+func standsAlone(a *analyzer, piece string) bool {
+	ws := words(strings.ToLower(piece))
+	for i, w := range ws {
+		if i > 2 {
+			break
+		}
+		if v, ok := lex.verbs[w]; ok && (!v.noun || i == 0) {
+			return len(a.terms(piece)) >= 2
+		}
+	}
+	return false
+}
+
+var stopWords = wordSet(`a an the of to in on for and or with my me i it its is be been was were are am do does did this that these those there
+	all any some please can could would should will may might must you your we our us he she they them their from by at as if so not no into onto out up about than then
+	want wants wanted need needs needed help like using use used via e g i.e eg etc just also s t re ve ll d let get's lets i'm im have has had having what how which who whom whose
+	tool tools api given based provided specific specified using various allows allow provides provide support supports new one two`)

@@ -1,65 +1,261 @@
 package catalog
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 )
 
-//go:embed words/verbs.txt
-var verbsFile string
+//go:embed words/*.txt
+var wordFiles embed.FS
 
-// verbs says what each word of a name gives away about a tool's effect.
-var verbs = mustVerbs(verbsFile)
+// lexicon is all that the embedded word lists say. It is read once and never
+// changed.
+type lexicon struct {
+	verbs   map[string]verb
+	effects map[string][]effectRule // by verb, in the file's order
+	chinese []chineseVerb
+	egress  egressWords
+	domains map[string][]domainWeight
+	families
+}
 
-// mustVerbs reads the embedded table. It panics on a line it does not
+// verb is what one verb says about a tool's effect, see words/verbs.txt.
+type verb struct {
+	class              engagement.Permission
+	noun, always, soft bool
+}
+
+// effectRule is a line of words/effects.txt for one of its verbs.
+type effectRule struct {
+	class       engagement.Permission
+	any         bool // the object is "*"
+	with, minus map[string]bool
+}
+
+type chineseVerb struct{ text, verb string }
+
+type egressWords struct {
+	name map[string]engagement.Egress
+	text []egressPhrase
+}
+
+type egressPhrase struct {
+	text  string
+	class engagement.Egress
+}
+
+type domainWeight struct {
+	domain engagement.Domain
+	weight float64
+}
+
+var lex = mustLexicon()
+
+// mustLexicon reads the embedded lists. It panics on a line it does not
 // understand, which the first test run of any build shows.
-func mustVerbs(file string) map[string]engagement.Permission {
-	table := map[string]engagement.Permission{}
-	for line := range strings.Lines(file) {
+func mustLexicon() lexicon {
+	l := lexicon{verbs: map[string]verb{}, effects: map[string][]effectRule{}, domains: map[string][]domainWeight{}}
+	l.egress.name = map[string]engagement.Egress{}
+	for _, f := range []struct {
+		name string
+		read func(head, body string) error
+	}{
+		{"verbs", l.readVerbs}, {"effects", l.readEffects}, {"chinese", l.readChinese},
+		{"egress", l.readEgress}, {"domains", l.readDomains},
+	} {
+		eachLine(f.name, f.read)
+	}
+	l.families = mustFamilies()
+	return l
+}
+
+// eachLine reads "head: body" lines of an embedded list.
+func eachLine(name string, read func(head, body string) error) {
+	file, err := wordFiles.ReadFile("words/" + name + ".txt")
+	if err != nil {
+		panic(err)
+	}
+	for line := range strings.Lines(string(file)) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		class, words, ok := strings.Cut(line, ":")
-		var p engagement.Permission
-		if err := p.UnmarshalText([]byte(class)); !ok || err != nil {
-			panic(fmt.Sprintf("catalog/words/verbs.txt: line %q: %v", line, err))
+		head, body, ok := strings.Cut(line, ":")
+		if !ok {
+			panic(fmt.Sprintf("catalog/words/%s.txt: line %q has no colon", name, line))
 		}
-		for _, w := range strings.Fields(words) {
-			table[w] = max(table[w], p)
+		if err := read(strings.TrimSpace(head), body); err != nil {
+			panic(fmt.Sprintf("catalog/words/%s.txt: line %q: %v", name, line, err))
 		}
 	}
-	return table
+}
+
+func (l *lexicon) readVerbs(head, body string) error {
+	var class engagement.Permission
+	if err := class.UnmarshalText([]byte(head)); err != nil {
+		return err
+	}
+	for _, w := range strings.Fields(body) {
+		v := verb{class: class}
+		bare := strings.TrimRight(w, "?!~")
+		v.noun = strings.Contains(w, "?")
+		v.always = strings.Contains(w, "!")
+		v.soft = strings.Contains(w, "~")
+		if old, ok := l.verbs[bare]; ok && old.class >= class { // the worse of two readings
+			continue
+		}
+		l.verbs[bare] = v
+	}
+	return nil
+}
+
+func (l *lexicon) readEffects(head, body string) error {
+	var r effectRule
+	if err := r.class.UnmarshalText([]byte(head)); err != nil {
+		return err
+	}
+	verbs, objects, ok := strings.Cut(body, " + ")
+	if !ok {
+		return fmt.Errorf("no objects")
+	}
+	with, minus, _ := strings.Cut(objects, " - ")
+	r.any = strings.TrimSpace(with) == "*"
+	r.with, r.minus = singulars(with), singulars(minus)
+	for _, v := range strings.Fields(verbs) {
+		if _, known := l.verbs[v]; !known {
+			return fmt.Errorf("%q is no verb of words/verbs.txt", v)
+		}
+		l.effects[v] = append(l.effects[v], r)
+	}
+	return nil
+}
+
+func singulars(list string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(list) {
+		set[singular(w)] = true
+	}
+	return set
+}
+
+func (l *lexicon) readChinese(head, body string) error {
+	for _, w := range strings.Fields(body) {
+		l.chinese = append(l.chinese, chineseVerb{w, head})
+	}
+	return nil
+}
+
+func (l *lexicon) readEgress(head, body string) error {
+	word, place, ok := strings.Cut(head, " ")
+	var class engagement.Egress
+	if err := class.UnmarshalText([]byte(word)); err != nil || !ok {
+		return fmt.Errorf("want class and place: %w", err)
+	}
+	for _, w := range strings.Fields(body) {
+		if place == "name" {
+			l.egress.name[singular(w)] = class
+		} else {
+			l.egress.text = append(l.egress.text, egressPhrase{strings.ReplaceAll(w, "_", " "), class})
+		}
+	}
+	return nil
+}
+
+func (l *lexicon) readDomains(head, body string) error {
+	word, weight, _ := strings.Cut(head, " ")
+	var d engagement.Domain
+	if err := d.UnmarshalText([]byte(word)); err != nil {
+		return err
+	}
+	n, err := strconv.ParseFloat(weight, 64)
+	if err != nil {
+		return err
+	}
+	for _, w := range strings.Fields(body) {
+		w = singular(w)
+		l.domains[w] = append(l.domains[w], domainWeight{d, n})
+	}
+	return nil
 }
 
 // words takes an identifier or a text apart into lower-case words: at
 // everything that is no letter or digit, and where camelCase goes up.
 func words(s string) []string {
-	var out []string
-	var word []rune
-	flush := func() {
-		if len(word) > 0 {
-			out = append(out, string(word))
-			word = word[:0]
+	out := make([]string, 0, 8)
+	start := -1
+	flush := func(end int) {
+		if start >= 0 {
+			out = append(out, strings.ToLower(s[start:end]))
+			start = -1
 		}
 	}
-	rs := []rune(s)
-	for i, r := range rs {
-		switch {
-		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
-			flush()
-			continue
-		case unicode.IsUpper(r) && i > 0 && (unicode.IsLower(rs[i-1]) || unicode.IsDigit(rs[i-1])):
-			flush()
-		case unicode.IsUpper(r) && i > 0 && i+1 < len(rs) && unicode.IsUpper(rs[i-1]) && unicode.IsLower(rs[i+1]):
-			flush()
+	var before rune
+	for i, r := range s {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			flush(i)
+		} else {
+			if start >= 0 && unicode.IsUpper(r) {
+				next, _ := utf8.DecodeRuneInString(s[i+utf8.RuneLen(r):])
+				if !unicode.IsUpper(before) || unicode.IsLower(next) && next != 's' {
+					flush(i)
+				}
+			}
+			if start < 0 {
+				start = i
+			}
 		}
-		word = append(word, unicode.ToLower(r))
+		before = r
 	}
-	flush()
+	flush(len(s))
 	return out
+}
+
+// singular takes the plural off an English noun. Words that only look like
+// plurals come out changed the same way wherever they are met.
+func singular(w string) string {
+	switch {
+	case len(w) < 4 || !strings.HasSuffix(w, "s") || strings.HasSuffix(w, "ss") || strings.HasSuffix(w, "us") || strings.HasSuffix(w, "is"):
+		return w
+	case strings.HasSuffix(w, "ies") && len(w) > 4:
+		return w[:len(w)-3] + "y"
+	case strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "shes"), strings.HasSuffix(w, "ches"), strings.HasSuffix(w, "xes"):
+		return w[:len(w)-2]
+	}
+	return w[:len(w)-1]
+}
+
+// lemma finds the verb that w is a form of: "retrieves" and "retrieving" are
+// "retrieve". A past form is none: "deleted items" says nothing of deleting.
+func (l *lexicon) lemma(w string) (string, verb, bool) {
+	for _, c := range verbForms(w) {
+		if v, ok := l.verbs[c]; ok {
+			return c, v, true
+		}
+	}
+	return "", verb{}, false
+}
+
+func verbForms(w string) []string {
+	forms := []string{w}
+	switch {
+	case strings.HasSuffix(w, "ies") && len(w) > 4:
+		forms = append(forms, w[:len(w)-3]+"y")
+	case strings.HasSuffix(w, "es") && len(w) > 3:
+		forms = append(forms, w[:len(w)-1], w[:len(w)-2])
+	case strings.HasSuffix(w, "s") && len(w) > 3 && !strings.HasSuffix(w, "ss"):
+		forms = append(forms, w[:len(w)-1])
+	case strings.HasSuffix(w, "ing") && len(w) > 5:
+		stem := w[:len(w)-3]
+		forms = append(forms, stem, stem+"e")
+		if n := len(stem); stem[n-1] == stem[n-2] {
+			forms = append(forms, stem[:n-1])
+		}
+	}
+	return forms
 }

@@ -1,0 +1,176 @@
+package catalog
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/mcp-gate/mcp-gate/engagement"
+)
+
+// returnsContent is where the description of a writing tool says that more
+// than an acknowledgement comes back.
+var returnsContent = regexp.MustCompile(`\breturns? (the |a |an |all )?([a-z-]+ ){0,3}(diff|contents?|output|rows|records|results|stdout|transcript)\b`)
+
+// carries says which class of data a tool's result holds, and why.
+func (f *features) carries(did finding) (engagement.Egress, string) {
+	if class, why, ok := f.pixels(did); ok {
+		return class, why
+	}
+	if did.class > engagement.Read {
+		if did.ran || runs[did.verb] && did.class == engagement.Destructive || returnsContent.MatchString(f.text) {
+			return engagement.RowLevel, "gives what was run or changed"
+		}
+		return engagement.Metadata, "answers with an acknowledgement"
+	}
+	if did.class == 0 {
+		return engagement.RowLevel, "what it gives cannot be told"
+	}
+	for _, w := range f.heads() {
+		if class, ok := lex.egress.name[singular(w)]; ok && class != engagement.RawPixels && class != engagement.RenderedPixels {
+			return class, "by the word \"" + w + "\""
+		}
+	}
+	for _, p := range lex.egress.text {
+		if p.class <= engagement.Aggregates && strings.Contains(f.first, p.text) {
+			return p.class, "by its description"
+		}
+	}
+	return engagement.RowLevel, "gives records or contents"
+}
+
+// heads are the words that say what a result is made of: the verb where it
+// says so itself ("count", "summarize"), and the last noun of the name.
+func (f *features) heads() []string {
+	var heads []string
+	if len(f.name) == 0 {
+		return nil
+	}
+	last := f.name[len(f.name)-1]
+	for i, w := range f.name { // the noun before "by", "for", "in" is the head
+		if i > 0 && (stops[w] || w == "of") {
+			last = f.name[i-1]
+			break
+		}
+	}
+	if v := f.name[0]; tellingVerbs[v] {
+		heads = append(heads, v)
+	}
+	if (last == "info" || last == "details" || last == "list" || last == "data" || last == "information") && len(f.name) > 1 {
+		before := f.name[max(0, slices.Index(f.name, last)-1)]
+		if last == "list" || last == "info" && (before == "file" || before == "table" || before == "server" || before == "system") {
+			last = before
+		}
+	}
+	return append(heads, last)
+}
+
+var tellingVerbs = wordSet("count validate verify check summarize summarise analyze analyse calculate compute convert compare estimate predict forecast average sum add subtract multiply divide ping wait think sleep test aggregate simulate optimize backtest ask chat rank score")
+
+// pixels looks for a result that is a picture.
+func (f *features) pixels(did finding) (engagement.Egress, string, bool) {
+	name := slices.Clone(f.name)
+	for _, w := range name {
+		class, ok := lex.egress.name[singular(w)]
+		if !ok || class < engagement.RenderedPixels {
+			continue
+		}
+		if !f.givesPicture(did, w) {
+			continue
+		}
+		if class == engagement.RawPixels && (did.class > engagement.Read || did.verb == "generate" || did.verb == "create") {
+			class = engagement.RenderedPixels // made just now, not as stored
+		}
+		return class, "gives a picture", true
+	}
+	for _, p := range lex.egress.text {
+		if p.class >= engagement.RenderedPixels && did.class <= engagement.ReversibleWrite && strings.Contains(strings.ToLower(f.first), p.text) {
+			return p.class, "gives a picture", true
+		}
+	}
+	return 0, "", false
+}
+
+// givesPicture reports whether a word such as "image" or "chart" is what the
+// tool gives, not what it looks up, counts or changes.
+func (f *features) givesPicture(did finding, w string) bool {
+	if did.class >= engagement.SourceFileWrite {
+		return false
+	}
+	switch did.verb {
+	case "list", "search", "find", "count", "analyze", "describe", "detect", "extract", "ocr", "delete", "update", "upload", "tag", "read_text", "classify", "summarize", "transcribe", "query":
+		return w == "screenshot"
+	case "get", "fetch", "download", "view", "read", "show", "capture", "take", "render", "generate", "create", "make", "draw", "plot", "display", "export", "visualize", "screenshot", "build", "edit", "resize", "convert", "crop", "snapshot", "rotate", "upscale", "chart":
+		for i, n := range f.name { // "get_image_metadata", "get_video_comments"
+			if n == w && i+1 < len(f.name) && !stops[f.name[i+1]] && f.name[i+1] != "url" && f.name[i+1] != "data" && f.name[i+1] != "content" && f.name[i+1] != "file" && f.name[i+1] != "image" {
+				return false
+			}
+		}
+		return true
+	}
+	return w == "screenshot" || did.class == engagement.Read && f.name[len(f.name)-1] == w
+}
+
+// Where a word stands says how surely it names the work a tool is for.
+const (
+	domainName, domainServer, domainTitle, domainFirst, domainRest, domainParam = 3.0, 2.5, 1.5, 1.5, 0.4, 0.4
+
+	domainFloor = 7.0 // a word of weight 3 in the name, or in two lesser places
+	domainShare = 0.45
+	domainsMost = 2
+)
+
+// serves says which kinds of work a tool is for: the domains its words speak
+// of, at most two.
+func (f *features) serves(t Tool) engagement.DomainSet {
+	var score [16]float64
+	add := func(ws []string, place float64) {
+		seen := map[string]bool{}
+		for i := 0; i < len(ws); i++ {
+			for n := min(3, len(ws)-i); n > 0; n-- { // the longest that is known
+				w := singular(strings.Join(ws[i:i+n], "_"))
+				ds, ok := lex.domains[w]
+				if !ok {
+					continue
+				}
+				for _, d := range ds {
+					if !seen[w] {
+						score[d.domain] += place * d.weight
+					}
+				}
+				seen[w] = true
+				i += n - 1
+				break
+			}
+		}
+	}
+	add(f.name, domainName)
+	add(f.server, domainServer)
+	add(words(t.Title), domainTitle)
+	add(words(strings.ToLower(f.first)), domainFirst)
+	if rest := strings.ToLower(f.first); len(f.text) > len(rest) {
+		add(words(f.text[len(rest):]), domainRest)
+	}
+	for _, p := range f.params {
+		add(words(p.name), domainParam)
+	}
+	return strongest(score[:])
+}
+
+func strongest(score []float64) engagement.DomainSet {
+	best := slices.Max(score)
+	var out engagement.DomainSet
+	for range domainsMost {
+		top, at := 0.0, -1
+		for i, s := range score {
+			if s > top && s >= domainFloor && s >= domainShare*best && !out.Has(engagement.Domain(i)) {
+				top, at = s, i
+			}
+		}
+		if at < 0 {
+			break
+		}
+		out = out.With(engagement.Domain(at))
+	}
+	return out
+}

@@ -1,0 +1,584 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+)
+
+// features are a definition taken apart for the rules that class it.
+type features struct {
+	name    []string // words of the name without the server's own
+	server  []string
+	first   string // the description's first sentence
+	text    string // the description, lower case, single spaces, at most maxRead bytes
+	lead    clause
+	params  []param
+	rest    bool // the name is an HTTP method and a path
+	notable map[string]bool
+}
+
+type param struct {
+	name, text string
+	enum       []string
+}
+
+// clause is what a description's first sentence says: its verbs and what they
+// govern.
+type clause struct {
+	verbs   []string
+	objects []string
+	weak    bool // no verb where one is expected; those found may be nouns
+}
+
+// maxRead is how much of a description is read for its class. The longest
+// first sentences of real tools end well before it.
+const maxRead = 4 << 10
+
+func featuresOf(t Tool) features {
+	f := features{server: serverWords(t.ID.Server)}
+	f.name, f.rest = nameWords(t.ID.Tool, f.server)
+	description := t.Description
+	if description == "" {
+		description = t.Title
+	}
+	if len(description) > maxRead {
+		description = strings.ToValidUTF8(description[:maxRead], "")
+	}
+	f.text = strings.ToLower(strings.Join(strings.Fields(description), " "))
+	f.first = firstSentence(description)
+	f.lead = readClause(afterLabel(f.first))
+	if f.lead.verbs == nil && t.Title != "" && t.Title != description {
+		f.lead = readClause(t.Title)
+		f.lead.weak = true
+	}
+	f.params = readParams(t.InputSchema)
+	f.notable = map[string]bool{}
+	for _, w := range f.name {
+		f.notable[singular(w)] = true
+	}
+	for _, w := range f.lead.objects {
+		f.notable[singular(w)] = true
+	}
+	return f
+}
+
+// prefixes stand before a tool's own name and say nothing of it.
+var prefixes = map[string]bool{"api": true, "mcp": true, "tool": true, "tools": true, "server": true, "v1": true, "v2": true, "v3": true, "rest": true, "http": true}
+
+// nameWords are the words of a tool's name after its namespace. rest reports a
+// name made from an HTTP method and a path.
+func nameWords(name string, server []string) (ws []string, rest bool) {
+	ws = words(name)
+	upper := false
+	for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+		upper = upper || strings.HasPrefix(name, m+"_") || strings.HasPrefix(name, m+" ") || strings.HasPrefix(name, m+"/")
+	}
+	for len(ws) > 1 && (prefixes[ws[0]] || slices.Contains(server, ws[0]) && !isVerb(ws[0])) {
+		rest = rest || ws[0] == "api"
+		ws = ws[1:]
+	}
+	return ws, rest || upper
+}
+
+func isVerb(w string) bool { _, ok := lex.verbs[w]; return ok }
+
+// firstSentence returns the first sentence of a description without the
+// decorations that stand before it: markup, a bracketed mark, emoji.
+func firstSentence(s string) string {
+	s = strings.TrimSpace(s)
+	for s != "" {
+		r, n := utf8.DecodeRuneInString(s)
+		if end := strings.IndexRune("])】>)", r); end >= 0 {
+			s = s[n:]
+			continue
+		}
+		closing := map[rune]string{'[': "]", '(': ")", '【': "】", '<': ">"}[r]
+		if i := strings.Index(s, closing); closing != "" && i > 0 && i < 60 {
+			s = strings.TrimSpace(s[i+len(closing):])
+			continue
+		}
+		if r > 0x2e7f || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			break
+		}
+		if r >= '0' && r <= '9' {
+			break
+		}
+		s = s[n:]
+	}
+	end := min(len(s), 400)
+	for _, stop := range []string{". ", ".\n", "\n\n", "\n-", "\n*", "! ", "。", "\n#", "; "} {
+		if i := strings.Index(s[:end], stop); i > 0 {
+			end = i
+		}
+	}
+	return strings.ToValidUTF8(s[:end], "")
+}
+
+var fillers = wordSet("this that which tool tools use used uses using to allows allow lets let enables enable you your users user's the a an can be for calls call helps api endpoint function method command utility ability able please now when want wants need needs will it is i we agent ai llm mcp server also optionally new first tool's one or more all any request action operation simple powerful quick provides~ deprecated capable of should only do must purpose description beta experimental important recommended helper operate operation's")
+
+// stops end what a verb governs.
+var stops = wordSet("in on for from with to by at using via that which where when as into within based through if so whose during across after before without against while because")
+
+var conjunctions = wordSet("and or then , / & nor plus")
+
+func wordSet(list string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(list) {
+		m[w] = true
+	}
+	return m
+}
+
+// readClause finds the verbs at the head of a sentence. A sentence that is no
+// command but a noun phrase gives the verbs that its words could be, marked
+// weak.
+func readClause(s string) clause {
+	if v := chineseLead(s); v != "" {
+		return clause{verbs: []string{v}}
+	}
+	tokens := sentenceTokens(s)
+	var c clause
+	expect, objects := true, false
+	for i, w := range tokens {
+		switch {
+		case conjunctions[w]:
+			if len(c.verbs) > 0 && i+1 < len(tokens) {
+				c.addJoined(tokens, i+1, objects)
+			}
+		case len(c.verbs) == 0 && (fillers[w] || strings.HasSuffix(w, "ly")):
+			expect = expect || w == "to" || w == "that" || w == "which" || w == "for" || w == "can"
+		case len(c.verbs) == 0:
+			if name, _, ok := lex.lemma(w); ok && expect {
+				c.verbs, objects = append(c.verbs, name), true
+			} else {
+				expect = false
+			}
+		case stops[w]:
+			objects = false
+		case objects:
+			c.objects = append(c.objects, w)
+		}
+	}
+	if len(c.verbs) == 0 {
+		c.guess(tokens)
+	}
+	return c
+}
+
+// addJoined takes up a verb that follows a conjunction: "create or update". Far
+// from the first verb only one that always acts is taken for one.
+func (c *clause) addJoined(tokens []string, i int, near bool) {
+	w := tokens[i]
+	if (w == "then" || w == "optionally" || w == "also" || strings.HasSuffix(w, "ly")) && i+1 < len(tokens) {
+		w, i = tokens[i+1], i+1
+	}
+	name, v, ok := lex.lemma(w)
+	if !ok {
+		return
+	}
+	adjacent := i >= 2 && isVerbForm(tokens[i-2])
+	if near && !v.noun || adjacent || v.always {
+		c.verbs = append(c.verbs, name)
+	}
+}
+
+func isVerbForm(w string) bool { _, _, ok := lex.lemma(w); return ok }
+
+func (c *clause) guess(tokens []string) {
+	c.weak = true
+	plain := false
+	for _, w := range tokens {
+		if stops[w] {
+			break
+		}
+		if name, v, ok := lex.lemma(w); ok && !v.soft && (!plain || !v.noun) {
+			if plain = !v.noun; plain {
+				c.verbs = c.verbs[:0]
+			}
+			c.verbs = append(c.verbs, name)
+		}
+		c.objects = append(c.objects, w)
+	}
+}
+
+func sentenceTokens(s string) []string {
+	s = strings.ToLower(s)
+	s = strings.NewReplacer(",", " , ", "/", " / ", "&", " & ", "'s", "").Replace(s)
+	var out []string
+	for _, field := range strings.Fields(s) {
+		if conjunctions[field] {
+			out = append(out, field)
+			continue
+		}
+		out = append(out, words(field)...)
+	}
+	return out
+}
+
+func chineseLead(s string) string {
+	for _, p := range []string{"用于", "根据", "通过", "可以", "支持", "批量", "快速"} {
+		s = strings.TrimPrefix(s, p)
+	}
+	best, which := -1, ""
+	for _, c := range lex.chinese {
+		if i := strings.Index(s, c.text); i >= 0 && i < 90 && (best < 0 || i < best) {
+			best, which = i, c.verb
+		}
+	}
+	return which
+}
+
+func readParams(schema json.RawMessage) []param {
+	raw, ok, err := strictjson.Get(schema, "properties")
+	if err != nil || !ok {
+		return nil
+	}
+	var out []param
+	for m, err := range strictjson.Object(raw) {
+		if err != nil {
+			return nil
+		}
+		p := param{name: m.Name}
+		for k, err := range strictjson.Object(m.Value) {
+			if err != nil {
+				break
+			}
+			switch k.Name {
+			case "description":
+				p.text = strings.ToLower(text(k.Value))
+			case "enum":
+				_ = json.Unmarshal(k.Value, &p.enum) // an enum of other types names no operation
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func (f *features) hasParam(names map[string]bool) bool {
+	return slices.ContainsFunc(f.params, func(p param) bool { return names[strings.Join(words(p.name), "_")] })
+}
+
+// finding is a class with the ground for it. A strong one rests on a plain
+// verb; no annotation lowers it.
+type finding struct {
+	class  engagement.Permission
+	verb   string
+	why    string
+	strong bool
+	ruled  bool // its object decided
+	ran    bool // it runs what it is given, so what comes back is anyone's guess
+}
+
+// effect says what a tool does to the world: by its name, else by its
+// description, then by what its parameters admit to.
+func (f *features) effect() finding {
+	name, described := f.byName(), f.byDescription()
+	out := combine(name, described, f)
+	if op, ok := f.byOperations(); ok && (out.class == 0 || vague(out.verb) || op.class > out.class) {
+		out = op
+	}
+	if ran, ok := f.byPayload(out); ok {
+		out = ran
+	}
+	return f.byDestination(out)
+}
+
+func vague(verb string) bool { return verb == "" || lex.verbs[verb].soft }
+
+// combine weighs the name against the description. A plain verb in the name
+// stands; one that may be a noun gives way to a plain verb in the description.
+func combine(name, described finding, f *features) finding {
+	switch {
+	case name.class == 0:
+		return described
+	case described.class == 0:
+		return name
+	case name.strong && name.class > engagement.Read:
+		if described.class == engagement.Destructive && described.strong && (worse[described.verb] || f.sendsMessage(described)) {
+			return described
+		}
+		return name
+	case name.strong:
+		if described.strong && described.class > engagement.Read && !vague(described.verb) && !f.readsOnly() {
+			return described
+		}
+		return name
+	case vague(name.verb) && !name.ruled || described.strong && !runs[name.verb]:
+		if vague(described.verb) && name.class > described.class {
+			return name
+		}
+		return described
+	}
+	if name.class < described.class && !vague(described.verb) {
+		return described
+	}
+	return name
+}
+
+// worse are verbs in a description that outweigh a milder one in the name.
+var worse = wordSet("delete destroy purge erase wipe execute exec eval purchase buy pay overwrite")
+
+func (f *features) sendsMessage(described finding) bool {
+	return described.verb == "send" && slices.ContainsFunc(f.lead.objects, func(o string) bool { return messages[singular(o)] })
+}
+
+var messages = wordSet("message email mail sms notification invitation invite newsletter dm tweet fax letter whatsapp")
+
+// runs are the verbs that execute what they are given. A description that
+// says "returns the output" does not make them harmless.
+var runs = wordSet("run execute exec eval evaluate invoke shell bash terminal command cmd sql script spawn interact call")
+
+// readTails end a name that tells of a thing rather than acts on it.
+var readTails = wordSet("status count counts history list log logs info information details detail stats statistics summary schema schemas get read search find query lookup view show fetch check metrics price prices overview docs documentation help names ids types options version versions results result preview analysis analytics forecast quote quotes book report reports events feed feeds activity url urls usage report trends position positions calculator calculation data metadata changes diff content contents items me guide state")
+
+// byName reads the verbs of the name.
+func (f *features) byName() finding {
+	head, strong := -1, false
+	for i, w := range f.name {
+		v, ok := lex.verbs[w]
+		if !ok {
+			continue
+		}
+		if !v.noun && !v.soft {
+			head, strong = i, true
+			break
+		}
+		if head < 0 || lex.verbs[f.name[head]].soft {
+			head = i
+		}
+	}
+	if head < 0 {
+		if n := len(f.name); n > 0 && readTails[f.name[n-1]] {
+			return finding{class: engagement.Read, verb: f.name[n-1], why: fmt.Sprintf("its name ends in %q", f.name[n-1]), strong: false}
+		}
+		return finding{}
+	}
+	last := len(f.name) - 1
+	if !strong && head != last && readTails[f.name[last]] && !(lex.verbs[f.name[head]].soft) {
+		return finding{class: engagement.Read, verb: f.name[last], why: fmt.Sprintf("its name ends in %q", f.name[last]), strong: false}
+	}
+	if !strong && last != head && isVerb(f.name[last]) && (head > 0 || lex.verbs[f.name[0]].class == engagement.Read) {
+		head = last // "monitor_run", "slack_post"
+	}
+	out := f.refined(f.name[head], exceptAt(f.name, head))
+	out.strong = strong
+	out.why = fmt.Sprintf("the word %q in its name", f.name[head])
+	return f.alsoActs(out, head)
+}
+
+// alsoActs looks for a second verb after a reading one: after a conjunction,
+// or one that acts wherever it stands, unless the name or the description
+// tells of a state.
+func (f *features) alsoActs(out finding, head int) finding {
+	for i := head + 1; i < len(f.name); i++ {
+		v, ok := lex.verbs[f.name[i]]
+		joined := f.name[i-1] == "and" || f.name[i-1] == "or" || f.name[i-1] == "then"
+		if !ok || v.class <= out.class || !(joined || v.always && out.class == engagement.Read) {
+			continue
+		}
+		if !joined && (readTails[f.name[len(f.name)-1]] || f.readsOnly()) {
+			continue
+		}
+		second := f.refined(f.name[i], exceptAt(f.name, i))
+		if second.class > out.class {
+			out = finding{class: second.class, verb: f.name[i], why: fmt.Sprintf("the word %q in its name", f.name[i]), strong: true}
+		}
+	}
+	return out
+}
+
+// readsOnly reports whether the description's verbs are all plain reading.
+func (f *features) readsOnly() bool {
+	if f.lead.weak || len(f.lead.verbs) == 0 {
+		return false
+	}
+	for _, w := range f.lead.verbs {
+		if v := lex.verbs[w]; v.class != engagement.Read || v.soft {
+			return false
+		}
+	}
+	return true
+}
+
+func exceptAt(ws []string, i int) []string {
+	out := slices.Clone(ws[:i])
+	return append(out, ws[i+1:]...)
+}
+
+// refined is the class of a verb with its objects: those of the name first,
+// then what the description says it governs.
+func (f *features) refined(word string, objects []string) finding {
+	v := lex.verbs[word]
+	out := finding{class: v.class, verb: word, strong: !v.noun && !v.soft}
+	if f.rest && (word == "post" || word == "put" || word == "patch") {
+		out.class = engagement.ReversibleWrite
+		return out
+	}
+	if class, ok := ruled(word, objects); ok {
+		out.class, out.ruled = class, true
+	} else if !f.speaksOf(word) {
+		return out
+	} else if class, ok := ruled(word, append(slices.Clone(objects), f.lead.objects...)); ok {
+		out.class, out.ruled = class, true
+	}
+	return out
+}
+
+// speaksOf reports whether the description's verb is this one or says as
+// little, so that what it governs is this verb's object too.
+func (f *features) speaksOf(word string) bool {
+	return len(f.lead.verbs) == 0 || slices.Contains(f.lead.verbs, word) || lex.verbs[f.lead.verbs[0]].soft || making[word] && making[f.lead.verbs[0]]
+}
+
+// making are verbs that names and descriptions use for one another.
+var making = wordSet("create add make write new update edit modify set change insert append save generate post put patch")
+
+func ruled(word string, objects []string) (engagement.Permission, bool) {
+	for _, r := range lex.effects[word] {
+		has, not := r.any, false
+		for _, o := range objects {
+			o = singular(o)
+			has = has || r.with[o]
+			not = not || r.minus[o]
+		}
+		if has && !not {
+			return r.class, true
+		}
+	}
+	return 0, false
+}
+
+// byDescription reads the verbs of the description's first sentence.
+func (f *features) byDescription() finding {
+	var out finding
+	for i, w := range f.lead.verbs {
+		one := f.refined(w, f.lead.objects)
+		if f.lead.weak {
+			one.strong = false
+		}
+		if i > 0 && !one.strong && one.class > engagement.Read && f.lead.weak && out.class == engagement.Read {
+			continue // in "search for orders", orders is no verb
+		}
+		if one.class > out.class {
+			one.why = fmt.Sprintf("the word %q in its description", w)
+			out = one
+		}
+	}
+	return out
+}
+
+var operationParams = wordSet("action operation operations op method command subcommand mode action_type operation_type request_type http_method verb")
+
+// byOperations reads the operations a tool of many uses offers in an enum.
+func (f *features) byOperations() (finding, bool) {
+	var out finding
+	for _, p := range f.params {
+		if len(p.enum) < 2 || !operationParams[strings.Join(words(p.name), "_")] {
+			continue
+		}
+		for _, value := range p.enum {
+			one := features{name: words(value), rest: true, lead: clause{objects: f.lead.objects}}
+			for _, w := range one.name {
+				if _, ok := lex.verbs[w]; !ok {
+					continue
+				}
+				got := one.refined(w, append(exceptAt(one.name, 0), f.name...))
+				if got.class > out.class {
+					out = finding{class: got.class, verb: w, why: fmt.Sprintf("its %s %q", p.name, value), strong: true}
+				}
+				break
+			}
+		}
+	}
+	return out, out.class != 0
+}
+
+var (
+	payloadParams = wordSet("sql statement code script command cmd shell javascript js source_code commands statements shell_command bash python_code query_string_sql sql_query python cypher expression_js function_js")
+	queryParams   = wordSet("query sql statement cypher")
+	payloadVerbs  = wordSet("run execute exec eval evaluate invoke interact use query call perform process send start test shell bash terminal sql script spawn command cmd")
+	querying      = regexp.MustCompile(`\b(sql|cypher|graphql)\b`)
+	readOnlyText  = regexp.MustCompile(`\bread[- ]?only\b|\bonly (select|read|allows? select)|\bselect[- ]only\b|\b(a|an) (sql )?select (query|queries|statement)|\bselect (queries|statements|query)\b`)
+	notReadOnly   = regexp.MustCompile(`(not|non)[- ]read[- ]?only|(unless|disable|except|if) [a-z ]{0,20}read[- ]?only|insert|update|delete|drop|modif|mutation`)
+	negated       = regexp.MustCompile(`\b(no|not|never|without|block|reject|forbid|prevent|disallow|cannot|won't|don't)\b[a-z /,()'-]{0,60}(insert|update|delete|drop|modif|mutation|write)`)
+)
+
+// byPayload looks for a tool that runs what it is given: code, a command, a
+// statement. Saying that it only reads makes a query a reading one; nothing
+// makes running code one.
+func (f *features) byPayload(now finding) (finding, bool) {
+	verb := now.verb
+	if !payloadVerbs[verb] && now.class != 0 {
+		return now, false
+	}
+	says := readOnlyText.MatchString(f.text) || slices.Contains(f.name, "readonly") || slices.Contains(f.name, "select") || slices.Contains(f.name, "read")
+	says = says && (!notReadOnly.MatchString(f.text) || negated.MatchString(f.text) || slices.Contains(f.name, "read"))
+	sql := querying.MatchString(f.text) || slices.ContainsFunc(f.name, func(w string) bool { return querying.MatchString(w) }) || f.hasParam(wordSet("sql sql_query cypher"))
+	switch {
+	case sql && (f.hasParam(queryParams) || payloadVerbs[verb]) && says:
+		return finding{class: engagement.Read, verb: verb, why: "its description says that it only reads", strong: false}, true
+	case sql && f.hasParam(queryParams):
+		return finding{class: engagement.Destructive, verb: verb, why: "it runs the statement it is given", strong: true, ran: true}, true
+	case f.hasParam(payloadParams) && (runs[verb] || now.class == 0):
+		return finding{class: engagement.Destructive, verb: verb, why: "it runs what it is given", strong: true, ran: true}, true
+	}
+	return now, false
+}
+
+var (
+	localParams  = wordSet("path file_path filepath filename file_name output_path output_file output save_path save_to destination dest_path local_path absolute_path target_path output_dir output_directory download_path destination_path dir directory save_dir file target_file outputpath export_path local_file_path folder_path")
+	contentParam = wordSet("content contents text data edits new_text new_string new_str file_text changes patch lines old_string")
+	savers       = wordSet("download export convert generate create render save capture screenshot record extract transform transcribe trace")
+	toDisk       = regexp.MustCompile(`\b(saves?|writes?|downloads?|exports?) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local )*(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (a )?(local )?(file|disk)\b`)
+)
+
+// byDestination looks for a tool that leaves a file on the user's disk.
+func (f *features) byDestination(now finding) finding {
+	if now.class >= engagement.SourceFileWrite || now.class == 0 {
+		return now
+	}
+	disk := toDisk.MatchString(f.text)
+	switch {
+	case savers[now.verb] && now.verb != "screenshot" && now.verb != "capture" && f.hasParam(outputParams):
+		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: fmt.Sprintf("%q with a place to save to", now.verb), strong: now.strong}
+	case (now.verb == "download" || now.verb == "export" || now.verb == "save") && (disk || f.hasParam(localParams) && now.verb != "export"):
+		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: fmt.Sprintf("%q to a file", now.verb), strong: now.strong}
+	case now.class == engagement.ReversibleWrite && f.hasParam(pathParams) && f.hasParam(contentParam) && !f.notable["comment"] && !f.notable["issue"] && !f.notable["memory"]:
+		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "it takes a path and what to put there", strong: now.strong}
+	}
+	return now
+}
+
+var (
+	outputParams = wordSet("output_path output_file save_path save_to save_dir output_dir output_directory download_path local_path destination_path target_path dest_path export_path outputpath local_file_path")
+	pathParams   = wordSet("path file_path filepath absolute_path target_file output_path relative_path file")
+)
+
+// generic are words of a server's name that say nothing of what it is for.
+var generic = wordSet("server servers mcp modelcontextprotocol official client api tool tools my the local remote node js py python npm com io dev ai app test github-mcp")
+
+func serverWords(alias string) []string {
+	return slices.DeleteFunc(words(alias), func(w string) bool { return generic[w] })
+}
+
+// afterLabel drops a label such as "Notion | " or "Tool: " before a sentence.
+func afterLabel(s string) string {
+	for _, mark := range []string{" | ", ": ", " - ", " – ", " — "} {
+		label, rest, ok := strings.Cut(s, mark)
+		if !ok || rest == "" || len(strings.Fields(label)) > 3 {
+			continue
+		}
+		if first := words(strings.ToLower(label)); len(first) == 0 || !isVerbForm(first[0]) {
+			return rest
+		}
+	}
+	return s
+}

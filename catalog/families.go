@@ -1,0 +1,68 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// families are the words that find each other, see words/synonyms.txt. Keys
+// and values are stems, or two stems with a space between.
+type families struct {
+	related map[string][]relative
+}
+
+type relative struct {
+	stem   string
+	weight float32
+}
+
+func mustFamilies() families {
+	f := families{related: map[string][]relative{}}
+	key := func(w string) string {
+		var out []string
+		for _, part := range strings.Split(w, "_") {
+			out = append(out, stem(part))
+		}
+		return strings.Join(out, " ")
+	}
+	eachLine("synonyms", func(head, body string) error {
+		switch head {
+		case "verbs", "nouns":
+			weight := float32(verbWeight)
+			if head == "nouns" {
+				weight = nounWeight
+			}
+			all := strings.Fields(body)
+			for _, x := range all {
+				for _, y := range all {
+					f.relate(key(x), key(y), weight)
+				}
+			}
+		case "means":
+			from, to, ok := strings.Cut(body, ">")
+			if !ok {
+				return fmt.Errorf("no >")
+			}
+			for _, y := range strings.Fields(to) {
+				f.relate(key(strings.TrimSpace(from)), key(y), meansWeight)
+			}
+		default:
+			return fmt.Errorf("%q is no kind of line", head)
+		}
+		return nil
+	})
+	return f
+}
+
+func (f families) relate(x, y string, weight float32) {
+	if x == y {
+		return
+	}
+	i := slices.IndexFunc(f.related[x], func(r relative) bool { return r.stem == y })
+	if i < 0 {
+		f.related[x] = append(f.related[x], relative{y, weight})
+		return
+	}
+	f.related[x][i].weight = max(f.related[x][i].weight, weight)
+}
