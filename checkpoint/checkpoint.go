@@ -67,6 +67,20 @@ func Open(dir string, roots []string) (*Keeper, error) {
 	return k, nil
 }
 
+// Covers reports whether an absolute path lies inside one of the roots, going
+// by its name; [Keeper.Take] follows no links and has the last word.
+func (k *Keeper) Covers(path string) bool {
+	clean := filepath.Clean(path)
+	for _, r := range k.roots {
+		for _, name := range r.names {
+			if rel, err := filepath.Rel(name, clean); err == nil && filepath.IsLocal(rel) && rel != "." {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // A Copy is one checkpoint as plain data; the contents are with the keeper.
 type Copy struct {
 	Files []File `json:"files"`
