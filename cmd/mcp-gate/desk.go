@@ -45,6 +45,7 @@ type desk struct {
 	home  config.Home
 	store *store.Store
 	ring  *inbox.Ring
+	gate  *inbox.GateKey
 	aud   *audit.Log // nil until the first event
 }
 
@@ -54,11 +55,11 @@ func (a *app) openDesk() (*desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, ring, _, err := openStore(home)
+	s, ring, key, err := openStore(home)
 	if err != nil {
 		return nil, err
 	}
-	return &desk{Desk: inbox.NewDesk(inboxOptions(s, ring)), home: home, store: s, ring: ring}, nil
+	return &desk{Desk: inbox.NewDesk(inboxOptions(s, ring)), home: home, store: s, ring: ring, gate: key}, nil
 }
 
 // Close closes the store and the audit log.
