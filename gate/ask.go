@@ -179,6 +179,7 @@ func (s *Session) view(ctx context.Context, c *call, d policy.Decision) inbox.Vi
 		Definition: inbox.Definition{State: inbox.DefinitionAccepted, Digest: c.entry.Digest},
 		Last:       last,
 		Rule:       inbox.Rule{Name: d.Rule, Where: d.By.Source.String(), Reason: d.Reason()},
+		Undo:       s.undoText(c, d),
 		Fallback:   fallback, Wait: s.g.opts.Wait,
 		Level: s.need(c),
 	}
@@ -186,6 +187,14 @@ func (s *Session) view(ctx context.Context, c *call, d policy.Decision) inbox.Vi
 		v.LoweredFrom = usual
 	}
 	return v
+}
+
+// undoText is the way back that a call will have; "" where none.
+func (s *Session) undoText(c *call, d policy.Decision) string {
+	if !d.Checkpoint {
+		return ""
+	}
+	return s.wayBackOf(c).String()
 }
 
 // ask makes a ticket of the call, or finds the one that an equal call made,

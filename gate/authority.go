@@ -60,6 +60,9 @@ func (s *Session) declare(r engagement.Reading) (before, after policy.Combined) 
 // that needs nobody costs no look at the store.
 func (s *Session) decide(ctx context.Context, c *call) (policy.Call, policy.Decision) {
 	facts := s.facts(c)
+	if facts.HIL == engagement.HILReview || facts.CheckpointBefore && facts.FirstWrite {
+		facts.CanUndo = s.wayBackOf(c).exists()
+	}
 	d := policy.Decide(facts)
 	if d.Verdict != policy.Ask && d.Verdict != policy.Defer && d.Code != policy.CodeNoPerson && d.Code != policy.CodeUnattended {
 		return facts, d

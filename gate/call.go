@@ -37,6 +37,7 @@ type call struct {
 	known bool
 	unfit error // more about a refusal than its code says
 
+	noWayBack bool         // a checkpoint was tried and could not be taken
 	ungranted bool         // its grant was used up by another call
 	ticket    string       // the inbox's, once there is one
 	allowed   policy.Level // a person allowed it with this proof
@@ -121,6 +122,10 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 	if !s.charge() {
 		return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeSpend, Rule: "step8.spend", About: d.About})
 	}
+	back, err := s.checkpointed(ctx, c, d)
+	if err != nil {
+		return s.withoutWayBack(ctx, c, d, err)
+	}
 	if err := s.g.opts.Audit.Record(s.event(audit.Intent, c, d)); err != nil {
 		return s.unrecorded(c, d, err)
 	}
@@ -132,6 +137,9 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 	out, done := s.outcome(c, raw, err)
 	done.Kind, done.Duration, done.Ticket = audit.Outcome, s.g.opts.Now().Sub(start), c.ticket
 	s.chargeBytes(int64(len(raw)))
+	if back != nil {
+		s.journal(c, back, out.Result)
+	}
 	if c.ticket != "" {
 		err = s.receipt(c, out, done)
 	} else {
@@ -147,6 +155,19 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 		}
 	}
 	return out
+}
+
+// withoutWayBack goes on with a call whose checkpoint could not be taken: in
+// review, which needs one, it is judged again without; elsewhere it goes on,
+// and the audit says that there is no way back.
+func (s *Session) withoutWayBack(ctx context.Context, c *call, d policy.Decision, err error) Outcome {
+	s.g.opts.Log.Warn("no checkpoint could be taken", "tool", c.entry.ID.String(), "error", err)
+	c.noWayBack = true
+	if d.Verdict == policy.Review {
+		return s.road(ctx, c)
+	}
+	d.Checkpoint, d.Journal, d.NoWayBack = false, false, true
+	return s.run(ctx, c, d)
 }
 
 // params are those of the upstream's tools/call: its own name for the tool and

@@ -189,7 +189,7 @@ func (g *Gate) Work(ctx context.Context, pause time.Duration) error {
 	defer timer.Stop()
 	for {
 		if g.opts.Stored() {
-			g.work(ctx)
+			g.RunAllowed(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -199,7 +199,9 @@ func (g *Gate) Work(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-func (g *Gate) work(ctx context.Context) {
+// RunAllowed runs what people allowed and nobody has run yet, as far as this
+// gate may, and returns how many calls it took up.
+func (g *Gate) RunAllowed(ctx context.Context) int {
 	lost, err := g.opts.Inbox.Recover(ctx)
 	for _, t := range lost {
 		g.opts.Log.Warn("a ticket was left by a process that died, or its time is over", "ticket", t.ID, "state", t.State)
@@ -209,33 +211,37 @@ func (g *Gate) work(ctx context.Context) {
 	}
 	runnable, err := g.opts.Inbox.Runnable(ctx)
 	if err != nil {
-		return // said already
+		return 0 // said already
 	}
+	ran := 0
 	for _, t := range runnable {
-		if ctx.Err() == nil {
-			g.runTicket(ctx, t)
+		if ctx.Err() == nil && g.runTicket(ctx, t) {
+			ran++
 		}
 	}
+	return ran
 }
 
-// runTicket runs one allowed call on behalf of the session that asked.
-func (g *Gate) runTicket(ctx context.Context, t inbox.Ticket) {
+// runTicket runs one allowed call on behalf of the session that asked. It
+// reports whether the call was this gate's to take up.
+func (g *Gate) runTicket(ctx context.Context, t inbox.Ticket) bool {
 	server, ok := g.servers[t.View.Tool.Server]
 	if !ok || server.ID != t.Binding.Server || server.Launch != t.Launch && !g.opts.Person {
-		return // another gate's
+		return false // another gate's
 	}
 	g.await(ctx, g.opts.FirstList, server.Alias)
 	s, err := g.sessionOf(ctx, t)
 	if err != nil {
 		g.opts.Log.Warn("an allowed call cannot be run: its session is not known", "ticket", t.ID, "error", err)
-		return
+		return false
 	}
 	c := s.frozen(t)
 	c.away = true
 	if !c.known {
-		return // its server has not listed it yet; later
+		return false // its server has not listed it yet; later
 	}
 	s.dispatch(ctx, c, t)
+	return true
 }
 
 // sessionOf is the session that made a ticket, or one that stands in for it.

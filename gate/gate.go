@@ -82,6 +82,11 @@ type Server struct {
 	// Idempotent reports whether the owner declared that a tool may be called
 	// again after a crash; nil: none.
 	Idempotent func(tool string) bool
+	// Inverse returns the owner's declared way back for a tool; Paths the
+	// declared pointers to arguments that name local files; nil: none.
+	Inverse func(tool string) *Inverse
+	Paths   func(tool string) []string
+	Dir     string // what the server's relative paths are relative to
 }
 
 // Exposure is what a client sees of the tools.
@@ -120,6 +125,8 @@ type Options struct {
 	Inbox    Inbox
 	Forms    Forms
 	Sessions Sessions
+	Keeper   Keeper // may be nil: no copies are taken
+	Journal  Journal
 	// Reach returns the best proof that an enrolled key can give now, L0 where
 	// there is none.
 	Reach func() inbox.Level

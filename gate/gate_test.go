@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/checkpoint"
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
@@ -694,8 +697,8 @@ func TestTransparentShowsOneServerAsItIs(t *testing.T) {
 	r.caller.about = About{Info: json.RawMessage(`{"name":"their own","x":1}`), Instructions: "read me"}
 	s := r.open(t, Identity{})
 	list, _ := s.ListTools(context.Background())
-	slices.Sort(definitions["hub"])
-	if want := "[" + strings.Join([]string{definitions["hub"][0], definitions["hub"][1], definitions["hub"][2]}, ",") + "]"; string(list) != want {
+	hub := definitions["hub"] // listed by name
+	if want := "[" + strings.Join([]string{hub[1], hub[2], hub[0]}, ",") + "]"; string(list) != want {
 		t.Errorf("list %s\nwant %s", list, want)
 	}
 	if s.Instructions() != "read me" || string(s.ServerInfo()) != `{"name":"their own","x":1}` {
@@ -819,11 +822,11 @@ func TestTheFallbackKeepsTheQuestion(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-again.Decided // its watcher saw it
-	r.gate.work(context.Background())
+	r.gate.RunAllowed(context.Background())
 	if got := r.caller.calls(); len(got) != 1 {
 		t.Fatalf("after a late yes %v was sent", got)
 	}
-	r.gate.work(context.Background())
+	r.gate.RunAllowed(context.Background())
 	if got := check(); strings.Contains(got, "pending") || len(r.caller.calls()) != 1 {
 		t.Errorf("then check_deferred gives %s, and %v was sent", got, r.caller.calls())
 	}
@@ -840,7 +843,7 @@ func TestAResultThatNobodyGotIsGivenOnce(t *testing.T) {
 	if _, err := inbox.NewForms(r.opts).Answer(context.Background(), ask.Ticket, inbox.AnswerOnce); err != nil {
 		t.Fatal(err)
 	}
-	r.gate.work(context.Background())
+	r.gate.RunAllowed(context.Background())
 	got := decode(t, through(s, "hub/delete_issue", `{"n":1}`))
 	if !strings.Contains(got.text(), "gone for ever") || got.Meta["mcp-gate/ticket"] == nil || len(r.caller.calls()) != 1 {
 		t.Errorf("the repeated call gives %s", got.text())
@@ -876,7 +879,7 @@ func TestAnotherGateRunsWhatADeadOneLeft(t *testing.T) {
 		}
 		second.Offer("hub", raws(definitions["hub"]))
 		before := len(r.caller.calls())
-		second.work(context.Background())
+		second.RunAllowed(context.Background())
 		if got := len(r.caller.calls()) - before; got != runs {
 			t.Errorf("a gate that starts the server by %s ran %d calls, want %d", launch, got, runs)
 		}
@@ -927,5 +930,160 @@ func TestACrashLeavesAnUnknownThatNobodyRepeats(t *testing.T) {
 	}
 	if got := decode(t, through(s, "hub/delete_issue", `{"n":1}`)).text(); !strings.HasPrefix(got, "refused [unsettled]") || len(r.caller.calls()) != 1 {
 		t.Errorf("the same call again gives %s", got)
+	}
+}
+
+// reviewing is a rig whose hub writes files for real, in review mode.
+func reviewing(t *testing.T, edit func(*Options)) (*rig, *Session, string) {
+	t.Helper()
+	root := t.TempDir()
+	r := newRig(t, func(o *Options) {
+		keeper, err := checkpoint.Open(t.TempDir(), []string{root})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Keeper = keeper
+		o.Servers[0].Policy.AllowSourceWrites = true
+		o.Profiles[""] = Profile{Authority: engagement.Authority{Autonomy: engagement.AutonomyAutonomous, Attendance: engagement.AttendanceInteractive},
+			Reading: &engagement.Reading{Act: engagement.ActModify, Horizon: engagement.HorizonTurn, Stakes: engagement.StakesReversible,
+				Evidence: engagement.EvidenceNone, Clarity: engagement.ClarityClear, Attendance: engagement.AttendanceInteractive}}
+		o.Least = nil
+		if edit != nil {
+			edit(o)
+		}
+	})
+	r.gate.opts.Journal = r.store
+	r.caller.answer = func(_ string, params json.RawMessage) (json.RawMessage, error) {
+		var p struct{ Arguments struct{ Path, Text string } }
+		if err := json.Unmarshal(params, &p); err != nil {
+			return nil, err
+		}
+		if p.Arguments.Path == "" {
+			return json.RawMessage(`{"content":[],"structuredContent":{"number":7}}`), nil
+		}
+		return json.RawMessage(`{"content":[]}`), os.WriteFile(p.Arguments.Path, []byte(p.Arguments.Text), 0o600)
+	}
+	r.gate.Offer("hub", raws([]string{
+		`{"name":"save_file","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}}}}`,
+		definitions["hub"][1],
+	}))
+	r.gate.servers["hub"] = withClass(r.gate.servers["hub"], "save_file", engagement.SourceFileWrite)
+	r.gate.Offer("hub", raws([]string{
+		`{"name":"save_file","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}}}}`,
+		definitions["hub"][1],
+	}))
+	return r, r.open(t, Identity{}), root
+}
+
+func withClass(s Server, tool string, class engagement.Permission) Server {
+	s.Owner = func(name string) catalog.Override {
+		if name != tool {
+			return catalog.Override{}
+		}
+		return catalog.Override{Permission: class, Egress: engagement.Metadata, From: "a test"}
+	}
+	return s
+}
+
+// entries are the journal's, oldest first.
+func (r *rig) entries(t *testing.T) []checkpoint.Entry {
+	t.Helper()
+	all, err := r.store.Entries(context.Background(), "", "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+func TestReviewActsShowsAndPutsBack(t *testing.T) {
+	r, s, root := reviewing(t, nil)
+	path := filepath.Join(root, "a.txt")
+	write := func(text string) Outcome {
+		return through(s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":%q}`, path, text))
+	}
+	if out := write("one\n"); out.Ask != nil || decode(t, out).IsError {
+		t.Fatalf("in review a write gives %+v", out)
+	}
+	r.later(time.Second)
+	write("one\ntwo\n")
+	journal := r.entries(t)
+	if len(journal) != 2 || len(journal[1].Changes) != 1 || !strings.Contains(journal[1].Changes[0].Diff, "+two") {
+		t.Fatalf("the journal has %+v", journal)
+	}
+	if _, err := s.Undo(context.Background(), journal[0].ID, true); err == nil {
+		t.Error("an entry is undone though a later call changed the file")
+	}
+	if _, err := s.Undo(context.Background(), journal[1].ID, true); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "one\n" {
+		t.Errorf("after the undo the file holds %q", got)
+	}
+	if _, err := s.Undo(context.Background(), journal[1].ID, true); err == nil {
+		t.Error("an entry is undone twice")
+	}
+	if _, err := s.Undo(context.Background(), journal[0].ID, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file that was not there before is there: %v", err)
+	}
+}
+
+func TestReviewNeedsAWayBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		path func(root string) string
+		edit func(*Options)
+	}{
+		"a file outside the roots":  {func(root string) string { return filepath.Join(root, "..", "outside.txt") }, nil},
+		"a link in the way":         {func(root string) string { return filepath.Join(root, "link", "a.txt") }, nil},
+		"no flag for source writes": {func(root string) string { return filepath.Join(root, "a.txt") }, func(o *Options) { o.Servers[0].Policy.AllowSourceWrites = false }},
+		"a rule asks":               {func(root string) string { return filepath.Join(root, "a.txt") }, rules(policy.Record{Do: "ask", Tools: policy.Words{"hub/save_file"}})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, s, root := reviewing(t, tt.edit)
+			if err := os.Symlink(t.TempDir(), filepath.Join(root, "link")); err != nil {
+				t.Fatal(err)
+			}
+			out := through(s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":"x"}`, tt.path(root)))
+			if out.Ask == nil || len(r.caller.calls()) != 0 {
+				t.Errorf("got %+v, want a question", out)
+			}
+		})
+	}
+}
+
+func TestADeclaredInverseTakesACallBack(t *testing.T) {
+	r, s, _ := reviewing(t, nil)
+	hub := r.gate.servers["hub"]
+	hub.Inverse = func(tool string) *Inverse {
+		if tool != "create_issue" {
+			return nil
+		}
+		return &Inverse{Tool: "save_file", Args: json.RawMessage(`{"path":"","n":["$result/structuredContent/number"],"was":"$args/title"}`)}
+	}
+	r.gate.servers["hub"] = hub
+	if out := through(s, "hub/create_issue", `{"title":"t"}`); out.Result == nil || decode(t, out).IsError {
+		t.Fatalf("got %+v", out)
+	}
+	journal := r.entries(t)
+	if len(journal) != 1 || string(journal[0].Inverse) != `{"tool":"hub/save_file","args":{"path":"","n":[7],"was":"t"}}` {
+		t.Fatalf("the journal has %+v", journal)
+	}
+	out, err := s.Undo(context.Background(), journal[0].ID, true)
+	if err != nil || out.Ask == nil { // the inverse is a source-file write without a copy: it asks
+		t.Fatalf("undo gives %+v, %v", out, err)
+	}
+}
+
+func TestAnInverseIsFilledWholeOrNotAtAll(t *testing.T) {
+	i := &Inverse{Args: json.RawMessage(`{"a":"$args/x~1y/1","b":"plain $args","c":{"d":"$result"}}`)}
+	got, err := i.filled(json.RawMessage(`{"x/y":[0,12345678901234567890]}`), json.RawMessage(`{"r":1}`))
+	if err != nil || string(got) != `{"a":12345678901234567890,"b":"plain $args","c":{"d":{"r":1}}}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if got, err := i.filled(json.RawMessage(`{}`), nil); err == nil {
+		t.Errorf("a reference to nothing gives %s", got)
 	}
 }

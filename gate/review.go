@@ -1,0 +1,333 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/checkpoint"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// Keeper copies files before a call and puts them back. *checkpoint.Keeper is
+// one.
+type Keeper interface {
+	Covers(path string) bool
+	Take(paths []string) (checkpoint.Copy, error)
+	Seal(c checkpoint.Copy) (checkpoint.Copy, []checkpoint.Change, error)
+	Restore(c checkpoint.Copy) ([]string, error)
+}
+
+// Journal keeps what ran without being asked about, with its way back.
+// *store.Store is one.
+type Journal interface {
+	AddEntry(ctx context.Context, e checkpoint.Entry) error
+	ChangeEntry(ctx context.Context, e checkpoint.Entry) (bool, error)
+	Entry(ctx context.Context, id string) (checkpoint.Entry, error)
+}
+
+// Inverse is the owner's declared way back: a tool of the same server, and its
+// arguments, in which a string "$args/pointer" or "$result/pointer" stands for
+// what the call was given or gave.
+type Inverse struct {
+	Tool string
+	Args json.RawMessage
+}
+
+// wayBack is how one call can be undone.
+type wayBack struct {
+	paths   []string // local files that it may change
+	inverse *Inverse
+}
+
+func (w wayBack) exists() bool { return len(w.paths) > 0 || w.inverse != nil }
+
+func (w wayBack) String() string {
+	switch {
+	case w.inverse != nil:
+		return "a declared call of " + w.inverse.Tool
+	case len(w.paths) > 0:
+		return "a copy of " + strings.Join(w.paths, ", ")
+	}
+	return ""
+}
+
+// wayBackOf says how a call can be undone: by the owner's declared inverse, or
+// by copies of the files that its arguments name, each of them inside the
+// roots. A call of which one file is outside has no way back.
+func (s *Session) wayBackOf(c *call) wayBack {
+	if c.unseen || c.noWayBack || c.entry.Class.Permission <= engagement.Read {
+		return wayBack{}
+	}
+	server := s.g.servers[c.entry.ID.Server]
+	if server.Inverse != nil {
+		if inverse := server.Inverse(c.entry.ID.Tool); inverse != nil {
+			return wayBack{inverse: inverse}
+		}
+	}
+	// What else a tool of another class does, copies of files do not undo.
+	if c.entry.Class.Permission != engagement.SourceFileWrite || s.g.opts.Keeper == nil {
+		return wayBack{}
+	}
+	pointers := c.entry.PathParams()
+	if server.Paths != nil {
+		if declared := server.Paths(c.entry.ID.Tool); declared != nil {
+			pointers = declared
+		}
+	}
+	var w wayBack
+	for _, pointer := range pointers {
+		for _, path := range pathsAt(c.args, pointer) {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(server.Dir, path)
+			}
+			if !filepath.IsAbs(path) || !s.g.opts.Keeper.Covers(path) {
+				return wayBack{}
+			}
+			w.paths = append(w.paths, path)
+		}
+	}
+	return w
+}
+
+// pathsAt are the strings at a pointer: the one there, or those of the list.
+func pathsAt(args json.RawMessage, pointer string) []string {
+	raw, ok := at(args, pointer)
+	if !ok {
+		return nil
+	}
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		return []string{one}
+	}
+	var many []string
+	if json.Unmarshal(raw, &many) == nil {
+		return many
+	}
+	return nil
+}
+
+// at follows a JSON pointer (RFC 6901) through raw bytes.
+func at(raw json.RawMessage, pointer string) (json.RawMessage, bool) {
+	if pointer == "" {
+		return raw, raw != nil
+	}
+	if pointer[0] != '/' || raw == nil {
+		return nil, false
+	}
+	for _, token := range strings.Split(pointer[1:], "/") {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		if member, ok, err := strictjson.Get(raw, token); err == nil {
+			if raw = member; !ok {
+				return nil, false
+			}
+			continue
+		}
+		var list []json.RawMessage
+		i, err := strconv.Atoi(token)
+		if err != nil || json.Unmarshal(raw, &list) != nil || i < 0 || i >= len(list) {
+			return nil, false
+		}
+		raw = list[i]
+	}
+	return raw, true
+}
+
+// filled is an inverse's arguments with the values of one call. A reference to
+// what is not there is an error: half an inverse is none.
+func (i *Inverse) filled(args, result json.RawMessage) (json.RawMessage, error) {
+	if i.Args == nil {
+		return json.RawMessage("{}"), nil
+	}
+	return fill(i.Args, args, result)
+}
+
+func fill(template, args, result json.RawMessage) (json.RawMessage, error) {
+	switch template[0] {
+	case '"':
+		var s string
+		if err := json.Unmarshal(template, &s); err != nil {
+			return nil, err
+		}
+		from, pointer, found := args, "", false
+		if pointer, found = strings.CutPrefix(s, "$args"); !found {
+			from = result
+			if pointer, found = strings.CutPrefix(s, "$result"); !found {
+				return template, nil
+			}
+		}
+		value, ok := at(from, pointer)
+		if !ok {
+			return nil, fmt.Errorf("there is no %s", s)
+		}
+		return value, nil
+	case '{':
+		out := template
+		for m, err := range strictjson.Object(template) {
+			if err != nil {
+				return nil, err
+			}
+			value, err := fill(m.Value, args, result)
+			if err != nil {
+				return nil, err
+			}
+			if out, err = strictjson.Set(out, m.Name, value); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case '[':
+		var list []json.RawMessage
+		if err := json.Unmarshal(template, &list); err != nil {
+			return nil, err
+		}
+		out := []byte{'['}
+		for n, item := range list {
+			value, err := fill(item, args, result)
+			if err != nil {
+				return nil, err
+			}
+			if n > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, value...)
+		}
+		return append(out, ']'), nil
+	}
+	return template, nil
+}
+
+// checkpointed makes the way back before a call and returns the journal entry
+// to close after it; nil where the decision wants none. An error means that
+// none could be made, and nothing ran.
+func (s *Session) checkpointed(ctx context.Context, c *call, d policy.Decision) (*checkpoint.Entry, error) {
+	if !d.Checkpoint {
+		return nil, nil
+	}
+	id, err := newID(s.g.opts.Rand, "j_")
+	if err != nil {
+		return nil, err
+	}
+	e := &checkpoint.Entry{
+		ID: id, At: s.g.opts.Now(), Principal: s.who.Principal, Session: s.id, Ticket: c.ticket,
+		Tool: c.entry.ID.String(), Args: c.digest, State: checkpoint.EntryOpen,
+	}
+	if w := s.wayBackOf(c); w.inverse == nil {
+		if e.Copy, err = s.g.opts.Keeper.Take(w.paths); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.g.opts.Journal.AddEntry(ctx, *e); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// journal closes the entry of a call: what it changed, and what puts it back.
+func (s *Session) journal(c *call, e *checkpoint.Entry, result json.RawMessage) {
+	state := checkpoint.EntryKept
+	var err error
+	if w := s.wayBackOf(c); w.inverse != nil {
+		state = s.inverted(e, w.inverse, c, result)
+	} else if e.Copy, e.Changes, err = s.g.opts.Keeper.Seal(e.Copy); err != nil {
+		e.Note, state = "what it changed could not be looked at: "+err.Error(), checkpoint.EntryVoid
+	} else if len(e.Changes) == 0 {
+		e.Note, state = "it changed no file", checkpoint.EntryVoid
+	}
+	if err = errors.Join(e.Step(state)); err == nil {
+		_, err = s.g.opts.Journal.ChangeEntry(context.Background(), *e)
+	}
+	if err != nil {
+		s.g.opts.Log.Error("a journal entry could not be closed", "entry", e.ID, "error", err)
+	}
+}
+
+// inverted fills in the declared way back of a call that gave a result.
+func (s *Session) inverted(e *checkpoint.Entry, inverse *Inverse, c *call, result json.RawMessage) checkpoint.EntryState {
+	if result == nil || failed(result) {
+		e.Note = "it failed, so there is nothing to take back"
+		return checkpoint.EntryVoid
+	}
+	args, err := inverse.filled(c.args, result)
+	if err != nil {
+		e.Note = "its way back could not be filled in: " + err.Error()
+		return checkpoint.EntryVoid
+	}
+	e.Inverse = fmt.Appendf(nil, `{"tool":%s,"args":%s}`, strictjson.AppendString(nil, c.entry.ID.Server+"/"+inverse.Tool), args)
+	return checkpoint.EntryKept
+}
+
+// Undo puts back what a journalled call did, as a call of its own: files are
+// restored unless somebody has changed them since, a declared inverse takes
+// the road like any call. The entry must be the principal's own.
+func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, error) {
+	e, err := s.g.opts.Journal.Entry(ctx, id)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if e.State != checkpoint.EntryKept {
+		return Outcome{}, fmt.Errorf("entry %s is %v: %s", e.ID, e.State, e.Note)
+	}
+	if e.Inverse != nil {
+		return s.undoByCall(ctx, e, canAsk)
+	}
+	c := &call{id: s.nextCall(), name: "review undo " + e.ID, known: true, digest: e.Args}
+	c.entry.Class = catalog.Class{Permission: engagement.SourceFileWrite, Egress: engagement.Metadata}
+	c.entry.ID = catalog.ToolID{Server: "gate", Tool: "review-undo"}
+	if err := s.g.opts.Audit.Record(s.event(audit.Intent, c, policy.Decision{Verdict: policy.Run, Rule: "review.undo"})); err != nil {
+		return Outcome{}, fmt.Errorf("undo %s: %w", e.ID, err)
+	}
+	restored, restoreErr := s.g.opts.Keeper.Restore(e.Copy)
+	done := audit.Event{Kind: audit.Outcome, Outcome: audit.OK, Note: fmt.Sprintf("%s of %s: %d files", e.ID, e.Tool, len(restored))}
+	if restoreErr != nil {
+		done.Outcome, done.ErrorCode = audit.Error, "drift"
+	}
+	if err := s.g.opts.Audit.Record(s.about(done, c)); err != nil {
+		return Outcome{}, errors.Join(restoreErr, err)
+	}
+	if restoreErr != nil {
+		return Outcome{}, restoreErr
+	}
+	if err := s.undone(ctx, e); err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Result: textResult(false, append([]string{fmt.Sprintf("put back %d files:", len(restored))}, restored...))}, nil
+}
+
+// undoByCall takes a call back by its declared inverse.
+func (s *Session) undoByCall(ctx context.Context, e checkpoint.Entry, canAsk bool) (Outcome, error) {
+	var inverse struct {
+		Tool string
+		Args json.RawMessage
+	}
+	if err := json.Unmarshal(e.Inverse, &inverse); err != nil {
+		return Outcome{}, fmt.Errorf("undo %s: %w", e.ID, err)
+	}
+	entry, known, err := s.find(ctx, inverse.Tool)
+	if err != nil {
+		return Outcome{}, err
+	}
+	c := s.newCall(inverse.Tool, inverse.Args, Request{CanAsk: canAsk})
+	c.front, c.entry, c.known = "review undo", entry, known
+	out := s.road(ctx, c)
+	if out.Ask == nil && out.Error == nil && !failed(out.Result) {
+		return out, s.undone(ctx, e)
+	}
+	return out, nil
+}
+
+func (s *Session) undone(ctx context.Context, e checkpoint.Entry) error {
+	if err := e.Step(checkpoint.EntryUndone); err != nil {
+		return err
+	}
+	_, err := s.g.opts.Journal.ChangeEntry(ctx, e)
+	return err
+}
