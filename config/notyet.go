@@ -18,25 +18,17 @@ var notYet = map[string]string{
 	"servers.*.on_egress=downgrade": "a result whose class may not leave is blocked, " +
 		"not cut",
 	"servers.*.secrets=redact": "secrets in results are not looked for",
-	"servers.*.idempotent":     "calls are never repeated",
-	"servers.*.tools.*.undo":   "no call is undone",
-	"servers.*.tools.*.paths":  "no checkpoint is taken",
 	"policy.on_egress=downgrade": "a result whose class may not leave is blocked, " +
 		"not cut",
-	"policy.rules.*.do=defer":  "there is no inbox for a call to wait in: ask or deny instead",
-	"gate_fallback=defer":      "there is no inbox for a question to wait in",
 	"slice=enforce":            "a slice only advises",
 	"profiles.*.slice=enforce": "a slice only advises",
 	"accept=manual":            "definitions are accepted when first seen",
-	"approval.expires":         "there is no ticket that could outlive its call",
 	"approval.notify":          "nobody is notified",
-	"approval.alarm":           "asks are not counted",
 	"taint=ask":                "what a session has read is not tracked",
 	"taint=deny":               "what a session has read is not tracked",
 	"secrets=redact":           "secrets in results are not looked for",
 	"artifacts":                "results are not kept",
 	"clients":                  "every client is treated alike",
-	"roots":                    "no paths are resolved against roots",
 	"prefix":                   "no prefix is written",
 }
 

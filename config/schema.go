@@ -91,7 +91,7 @@ var fileShape = object[file]{
 			func(f *file) *Artifacts { return &f.artifacts }),
 		key("clients", "What a client program bears, by the name given to serve --client.", keyed("client", clientShape.kind(), nameClient),
 			func(f *file) *[]Client { return &f.clients }),
-		key("roots", "Folders that paths in arguments are resolved against.", list(filledText),
+		key("roots", "Folders in which files may be copied before a call changes them, so that the call can be undone.", list(filledText),
 			func(f *file) *[]string { return &f.roots }),
 		key("prefix", "The bytes that every request begins with.", prefixShape.kind(),
 			func(f *file) *Prefix { return &f.prefix }),

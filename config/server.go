@@ -103,6 +103,12 @@ func (s Server) Tool(name string) ToolSetting {
 	return out
 }
 
+// MayRepeat reports whether the owner declared that a call of the tool may be
+// made again when nobody knows whether it happened.
+func (s Server) MayRepeat(tool string) bool {
+	return slices.ContainsFunc(s.Idempotent, func(glob string) bool { return globFits(glob, tool) })
+}
+
 // exactness counts the characters of a pattern that fit only themselves; a
 // pattern without any that fits more comes before one of equal count.
 func exactness(glob string) int {

@@ -18,7 +18,8 @@ import (
 )
 
 func (a *app) callCommand() *cobra.Command {
-	return &cobra.Command{
+	var profile string
+	c := &cobra.Command{
 		Use:   "call TOOL [JSON]",
 		Short: "Call one tool through the gate, as a client would",
 		Long: `Call one tool (server/tool) with a JSON object of arguments; "-" reads them from
@@ -43,12 +44,14 @@ terminal. Only the tool's own server is started.`,
 				}
 				raw = text
 			}
-			return a.call(c.Context(), args[0], raw)
+			return a.call(c.Context(), args[0], raw, profile)
 		},
 	}
+	c.Flags().StringVar(&profile, "profile", "", "profile of the configuration to call under")
+	return c
 }
 
-func (a *app) call(ctx context.Context, name string, args json.RawMessage) (err error) {
+func (a *app) call(ctx context.Context, name string, args json.RawMessage, profile string) (err error) {
 	id, err := catalog.ParseToolID(name)
 	if err != nil {
 		return usage(err)
@@ -64,7 +67,7 @@ func (a *app) call(ctx context.Context, name string, args json.RawMessage) (err 
 	if err := e.settled(ctx, id.Server); err != nil {
 		return err
 	}
-	s, err := e.gate.Open(ctx, gate.Identity{Principal: "local", Scope: policy.ScopeAdmin, Client: "mcp-gate call"})
+	s, err := e.gate.Open(ctx, gate.Identity{Principal: "local", Scope: policy.ScopeAdmin, Profile: profile, Client: "mcp-gate call"})
 	if err != nil {
 		return err
 	}

@@ -13,10 +13,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/checkpoint"
 	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/gate"
@@ -152,11 +154,44 @@ func (e *engine) questions(options *gate.Options, ring *inbox.Ring) error {
 	if err != nil {
 		return err
 	}
+	if err := e.wayBack(options); err != nil {
+		return err
+	}
 	options.Inbox, options.Forms, options.Sessions, options.Reach = box, inbox.NewForms(o), e.db, ring.Reach
 	options.Stored = func() bool {
 		_, err := os.Stat(e.home.DB())
 		return err == nil
 	}
+	return nil
+}
+
+// wayBack hands the gate what undoes calls. Files are copied only where the
+// owner named the folders in which that may be done.
+func (e *engine) wayBack(options *gate.Options) error {
+	options.Journal = e.db
+	if len(e.cfg.Roots) == 0 {
+		return nil
+	}
+	var roots []string
+	for _, root := range e.cfg.Roots {
+		if below, ok := strings.CutPrefix(root, "~/"); ok {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return fmt.Errorf("root %s: %w", root, err)
+			}
+			root = filepath.Join(home, below)
+		}
+		abs, err := filepath.Abs(root)
+		if err != nil {
+			return fmt.Errorf("root %s: %w", root, err)
+		}
+		roots = append(roots, abs)
+	}
+	keeper, err := checkpoint.Open(filepath.Join(e.home.Dir, "checkpoints"), roots)
+	if err != nil {
+		return err
+	}
+	options.Keeper = keeper
 	return nil
 }
 
@@ -255,7 +290,15 @@ func upstreamOf(s config.Server, environ []string) upstream.Server {
 func gatedOf(s config.Server, owner policy.Policy) gate.Server {
 	owner.Egress = s.Egress
 	return gate.Server{
-		Alias: s.Alias, ID: s.ID(), Policy: owner, OnEgress: s.OnEgress, Trust: catalog.Trust(s.Trusted),
+		Alias: s.Alias, ID: s.ID(), Policy: owner, OnEgress: s.OnEgress, Trust: catalog.Trust(s.Trusted), Dir: s.Launch.Cwd,
+		Idempotent: s.MayRepeat,
+		Paths:      func(tool string) []string { return s.Tool(tool).Paths },
+		Inverse: func(tool string) *gate.Inverse {
+			if undo := s.Tool(tool).Undo; undo != nil {
+				return &gate.Inverse{Tool: undo.Tool, Args: undo.Args}
+			}
+			return nil
+		},
 		Owner: func(tool string) catalog.Override {
 			set := s.Tool(tool)
 			return catalog.Override{Permission: set.Permission, Egress: set.Egress, Domains: set.Domains,

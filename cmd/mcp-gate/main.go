@@ -119,7 +119,7 @@ func (a *app) command() *cobra.Command {
 	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default from the configuration)")
 	root.AddCommand(
 		a.serveCommand(), a.tryCommand(), a.callCommand(), a.toolsCommand(), a.statusCommand(),
-		a.engagementCommand(), a.readCommand(), a.hookCommand(), a.policyCommand(),
+		a.engagementCommand(), a.readCommand(), a.hookCommand(), a.policyCommand(), a.reviewCommand(),
 		a.auditCommand(), a.tokenCommand(), a.sampleCommand(), a.schemaCommand(), a.versionCommand(),
 	)
 	markUsage(root)
