@@ -9,8 +9,8 @@
 // figures of one round only. It judges nothing: figures are for people, who
 // know what else the machine was doing.
 //
-//	go run ./bench            about three minutes on two quiet cores
-//	go run ./bench -quick     a look, in some twenty seconds
+//	go run ./bench            about two and a half minutes on two cores
+//	go run ./bench -quick     a look, in some fifteen seconds
 //	go run ./bench -json      the same figures as one JSON document
 //
 // What the figures were, and how to read them: docs/performance.md.

@@ -59,6 +59,7 @@ func (e env) profileGate(dir string, stderr io.Writer) error {
 		"calls":      {gated, serverTools, profileCalls},
 		"calls-meta": {metaed, serverTools, profileCalls},
 		"calls-http": {gatedWeb, serverTools, profileCalls},
+		"trips":      {gated, serverTools, profileTrips},
 		"large":      {gated, serverTools, profileLarge},
 		"list":       {gated, 10_000, profileLists},
 	} {
@@ -151,4 +152,9 @@ func profileLists(p *process) error {
 		}
 	}
 	return nil
+}
+
+func profileTrips(p *process) error {
+	_, err := sequence(p, 1<<30, 8*time.Second)
+	return err
 }
