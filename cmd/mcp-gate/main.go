@@ -120,6 +120,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(
 		a.serveCommand(), a.tryCommand(), a.callCommand(), a.toolsCommand(), a.statusCommand(),
 		a.engagementCommand(), a.readCommand(), a.hookCommand(), a.policyCommand(), a.reviewCommand(),
+		a.inboxCommand(), a.approverCommand(),
 		a.auditCommand(), a.tokenCommand(), a.sampleCommand(), a.schemaCommand(), a.versionCommand(),
 	)
 	markUsage(root)
