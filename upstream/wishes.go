@@ -121,6 +121,19 @@ func uriParams(uri string) json.RawMessage {
 	return append(strictjson.AppendString([]byte(`{"uri":`), uri), '}')
 }
 
+// Starts returns how often the server called alias has been started: with
+// another number it is another connection, and what it said before may hold no
+// more.
+func (p *Pool) Starts(alias string) int {
+	s := p.byAlias[alias]
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.starts
+}
+
 func (s *server) current() *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
