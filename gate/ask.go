@@ -322,7 +322,7 @@ func (s *Session) Resume(ctx context.Context, ticket string, r Reply, again Requ
 		return stale
 	}
 	c := s.frozen(t)
-	c.progress, c.meta, c.canAsk = again.Progress, again.Meta, true // the question did reach the client
+	c.progress, c.meta, c.client, c.canAsk = again.Progress, again.Meta, again.Client, true // the question did reach the client
 	if ctx.Err() != nil {
 		return s.gone(ctx, c, t)
 	}

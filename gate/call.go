@@ -28,6 +28,7 @@ type call struct {
 	args     json.RawMessage // the very bytes that are judged, shown and sent; nil for none
 	digest   string          // SHA-256 of the canonical arguments
 	meta     json.RawMessage // the client's own _meta keys; nil for none
+	client   Client          // who waits for it; nil where nobody can be asked or told
 	progress func(json.RawMessage)
 	canAsk   bool
 	readOnly bool // it came through call_tool_read
@@ -49,6 +50,9 @@ type call struct {
 // when there is an answer, when a person has to be asked, or soon after ctx
 // ends. It is the only way in: what reaches an upstream went through here.
 func (s *Session) Call(ctx context.Context, req Request) Outcome {
+	if req.Method != "" {
+		return s.use(ctx, req)
+	}
 	if s.profile.Exposure != Transparent && isMeta(req.Name) {
 		return s.callMeta(ctx, req)
 	}
@@ -70,7 +74,7 @@ func (s *Session) Call(ctx context.Context, req Request) Outcome {
 }
 
 func (s *Session) newCall(name string, args json.RawMessage, req Request) *call {
-	return &call{id: s.nextCall(), name: name, args: args, meta: req.Meta, progress: req.Progress, canAsk: req.CanAsk}
+	return &call{id: s.nextCall(), name: name, args: args, meta: req.Meta, progress: req.Progress, canAsk: req.CanAsk, client: req.Client}
 }
 
 // road is steps 4 to 13 of a call's way: facts, decision, and what it says.
@@ -133,7 +137,7 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 		s.noteWrite()
 	}
 	start := s.g.opts.Now()
-	raw, err := s.g.opts.Caller.Call(ctx, c.entry.ID.Server, "tools/call", c.params(), c.progress)
+	raw, err := s.send(ctx, c)
 	out, done := s.outcome(c, raw, err)
 	done.Kind, done.Duration, done.Ticket = audit.Outcome, s.g.opts.Now().Sub(start), c.ticket
 	s.chargeBytes(int64(len(raw)))
@@ -173,6 +177,9 @@ func (s *Session) withoutWayBack(ctx context.Context, c *call, d policy.Decision
 // params are those of the upstream's tools/call: its own name for the tool and
 // the caller's bytes.
 func (c *call) params() json.RawMessage {
+	if c.isAside() {
+		return c.asideParams()
+	}
 	b := append([]byte(nil), `{"name":`...)
 	b = strictjson.AppendString(b, c.entry.ID.Tool)
 	if c.args != nil {

@@ -53,6 +53,8 @@ type Caller interface {
 type About struct {
 	Info         json.RawMessage // serverInfo
 	Instructions string
+	Capabilities json.RawMessage
+	Start        int // counts its starts: with another one everything it listed may be different
 }
 
 // Failure is an error of a [Caller] that knows what became of the request.
@@ -158,6 +160,9 @@ type Gate struct {
 	servers map[string]Server
 	set     atomic.Pointer[catalog.Set] // of every server; replaced whole
 
+	features features
+	relay    relay
+
 	mu      sync.Mutex // guards what follows; never held across a call upstream
 	offered map[string][]catalog.Entry
 	live    map[*Session]bool
@@ -220,6 +225,10 @@ func (g *Gate) Offer(server string, definitions []json.RawMessage) {
 		t, err := catalog.NewTool(server, raw)
 		if err != nil {
 			g.opts.Log.Warn("a tool is left out", "server", server, "index", i, "error", err)
+			continue
+		}
+		if _, taken := carries[t.ID.Tool]; taken {
+			g.opts.Log.Warn("a tool is left out: what it is called stands for something else", "server", server, "index", i)
 			continue
 		}
 		var owner catalog.Override

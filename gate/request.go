@@ -18,9 +18,13 @@ type Identity struct {
 	SessionID string       // the transport's session id, recorded in the audit
 }
 
-// Request is one tools/call as the transport took it from the wire.
+// Request is one tools/call, or another request that goes to a server, as the
+// transport took it from the wire.
 type Request struct {
-	Name string
+	// Method is "" for tools/call, else resources/read, prompts/get or
+	// completion/complete. Args are its whole params then, without "_meta".
+	Method string
+	Name   string // of the tool or prompt; the URI of the resource
 	// Args are the raw bytes of "arguments": an object, or nil where the
 	// client sent none or null. Any other shape is refused by the transport.
 	Args json.RawMessage
@@ -35,6 +39,9 @@ type Request struct {
 	// upstream, in order, before the outcome is returned. Its progressToken is
 	// not the client's. Nil where the client asked for no progress.
 	Progress func(params json.RawMessage)
+	// Client is who sent the request, to be asked and told things while it is
+	// under way; nil for nobody.
+	Client Client
 }
 
 // Outcome is what became of a call: exactly one field is set. A refusal and a

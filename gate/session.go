@@ -21,6 +21,7 @@ type Session struct {
 	aliases []string        // the servers it shows, sorted
 	showing map[string]bool // the same
 	changed chan struct{}   // see Changed
+	side    side            // what it keeps of features beside the tools
 
 	listing sync.Mutex      // guards list; held while the first one is put together
 	list    json.RawMessage // what was given, frozen
@@ -85,6 +86,7 @@ func (s *Session) Close() {
 	if !s.g.forget(s) {
 		return
 	}
+	s.leave()
 	if err := s.g.opts.Audit.Record(audit.Event{Kind: audit.Session, Session: s.id, Principal: s.who.Principal, Note: "closed"}); err != nil {
 		s.g.opts.Log.Error("the end of a session could not be written down", "error", err)
 	}
@@ -122,7 +124,7 @@ func (s *Session) server() About {
 
 // Capabilities are those of the features that the gate carries.
 func (s *Session) Capabilities() json.RawMessage {
-	return json.RawMessage(`{"tools":{"listChanged":true}}`)
+	return s.capabilities()
 }
 
 // instructions lead a model to the tools. At most 1 KB; a change of it changes
@@ -211,6 +213,9 @@ func (s *Session) shows(alias string) bool { return s.showing[alias] }
 func (s *Session) tool(id catalog.ToolID) (catalog.Entry, bool) {
 	if !s.shows(id.Server) {
 		return catalog.Entry{}, false
+	}
+	if _, beside := carries[id.Tool]; beside {
+		return s.aside(id.Server, id.Tool, nil).entry, true
 	}
 	return s.set().ByID(id)
 }

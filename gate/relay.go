@@ -1,0 +1,873 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// Client is the client of one request while that is under way: what it can be
+// asked for, and what it can be told. A transport gives one with each
+// [Request]. Safe for concurrent use; what comes after the request is over
+// goes nowhere.
+type Client interface {
+	// Declared is the client's capabilities object, of which elicitation,
+	// sampling and roots count.
+	Declared() json.RawMessage
+	// Modern reports whether it speaks 2026-07-28.
+	Modern() bool
+	// LogLevel is the least level of log messages that this very request asked
+	// for, as a modern one may; "" is none.
+	LogLevel() string
+	// Input puts requests to the client and returns its answers. Both are
+	// objects with a member for each request, as inputRequests and
+	// inputResponses of 2026-07-28 are; responses may lack members, and be nil.
+	// An error is the client's own answer to one of them, or says why there is
+	// none.
+	Input(ctx context.Context, requests json.RawMessage) (responses json.RawMessage, err *jsonrpc.Error)
+	// Tell sends a notification ahead of the answer and reports whether it
+	// could. It does not block.
+	Tell(method string, params json.RawMessage) bool
+}
+
+// Standing is what a [Caller] can do besides, for as long as it is asked to.
+// Without it nothing is followed, and no level of logs is asked for.
+type Standing interface {
+	// Subscribe has a server tell of updates of a resource, until Unsubscribe
+	// or the end of the process. The error is as that of Call.
+	Subscribe(ctx context.Context, server, uri string) error
+	Unsubscribe(ctx context.Context, server, uri string) error
+	// SetLogLevel asks all servers, now and whenever they start, for log
+	// messages of at least this level. It waits a moment for those that run.
+	SetLogLevel(ctx context.Context, level string)
+	// Notify sends a notification to a server if it is running.
+	Notify(ctx context.Context, server, method string, params json.RawMessage)
+}
+
+// flight is a call on its way, as what its server sends finds it.
+type flight struct {
+	s      *Session
+	c      *call
+	server string
+}
+
+type flightKey struct{}
+
+// Terms is what a [Caller] tells a modern server about the client of a call:
+// the capabilities it declared and the least level of logs it wants, "{}" and ""
+// where there is no client.
+func Terms(ctx context.Context) (capabilities json.RawMessage, logLevel string) {
+	f, _ := ctx.Value(flightKey{}).(*flight)
+	if f == nil || f.c.client == nil {
+		return json.RawMessage("{}"), ""
+	}
+	return f.c.client.Declared(), f.c.client.LogLevel()
+}
+
+// relay is what the gate knows of calls that are on their way, to tell whose
+// are the messages that say nothing of it.
+type relay struct {
+	mu      sync.Mutex // guards what follows
+	flights map[*flight]bool
+	follows map[watch]int      // sessions that follow a resource
+	rooted  map[string]bool    // servers that asked for roots
+	opened  map[watch]*Session // who was sent to a URL, by server and elicitation id
+	rounds  int64              // for ids
+}
+
+// watch is a resource of a server, or another thing of its that has a name.
+type watch struct{ server, name string }
+
+func (r *relay) enter(f *flight) (leave func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flights == nil {
+		r.flights = map[*flight]bool{}
+	}
+	r.flights[f] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.flights, f)
+	}
+}
+
+// over returns the calls that a server is working on.
+func (r *relay) over(server string) []*flight {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var fs []*flight
+	for f := range r.flights {
+		if f.server == server {
+			fs = append(fs, f)
+		}
+	}
+	return fs
+}
+
+// follow counts one more session that follows a resource and reports whether
+// it is the first.
+func (r *relay) follow(w watch) (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.follows == nil {
+		r.follows = map[watch]int{}
+	}
+	r.follows[w]++
+	return r.follows[w] == 1
+}
+
+// unfollow counts one less and reports whether it was the last.
+func (r *relay) unfollow(w watch) (last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.follows[w]--; r.follows[w] > 0 {
+		return false
+	}
+	delete(r.follows, w)
+	return true
+}
+
+// maxInputRounds is how often one call may come back with questions for the
+// client; mcp-go's client has the same bound.
+const maxInputRounds = 10
+
+// send sends a call to its server and goes on until there is a result. Where
+// the server needs something of the client first, a modern one says so in its
+// result and is sent the call again with the answers.
+func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
+	f := &flight{s: s, c: c, server: c.entry.ID.Server}
+	defer s.g.relay.enter(f)()
+	ctx = context.WithValue(ctx, flightKey{}, f)
+	params := c.params()
+	for range maxInputRounds {
+		raw, err := s.g.opts.Caller.Call(ctx, f.server, c.protocolMethod(), params, c.progress)
+		if err != nil {
+			requests, ok := s.mustOpen(f, err)
+			if !ok {
+				return nil, translated(err, f)
+			}
+			if _, e := f.input(ctx, requests); e != nil {
+				return nil, e
+			}
+			continue // the client learns what came of it by trying again
+		}
+		switch kind := resultType(raw); kind {
+		case "", "complete":
+			return s.delocalized(c, raw), nil
+		case "input_required":
+			if params, err = f.answered(ctx, raw); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("server %s answered %s with a result of the unknown type %q", f.server, c.protocolMethod(), kind)
+		}
+	}
+	return nil, fmt.Errorf("server %s still asked for more input after %d rounds", f.server, maxInputRounds)
+}
+
+// protocolMethod is the MCP method of a call. What is no tool stands in the
+// gate's books under its method.
+func (c *call) protocolMethod() string {
+	if c.isAside() {
+		return c.entry.ID.Tool
+	}
+	return "tools/call"
+}
+
+// isAside reports whether a call is of something beside the tools.
+func (c *call) isAside() bool {
+	_, ok := carries[c.entry.ID.Tool]
+	return ok && c.entry.Raw == nil
+}
+
+func resultType(result json.RawMessage) string {
+	if !bytes.Contains(result, []byte(`"resultType"`)) {
+		return ""
+	}
+	return stringOf(result, "resultType")
+}
+
+// answered puts what a modern server asks for to the client and returns the
+// params of the next try.
+func (f *flight) answered(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
+	requests, _, err := strictjson.Get(result, "inputRequests")
+	if err != nil {
+		return nil, err
+	}
+	state, _, _ := strictjson.Get(result, "requestState")
+	var responses json.RawMessage
+	if f.c.client == nil {
+		return nil, f.cannot("input")
+	}
+	if requests != nil {
+		if requests, err = f.admitted(requests); err != nil {
+			return nil, err
+		}
+	}
+	responses, e := f.c.client.Input(ctx, requests)
+	if e != nil {
+		return nil, e
+	}
+	params := f.c.params()
+	for name, value := range map[string]json.RawMessage{"inputResponses": responses, "requestState": state} {
+		if value == nil {
+			continue
+		}
+		if params, err = strictjson.Set(params, name, value); err != nil {
+			return nil, err
+		}
+	}
+	return params, nil
+}
+
+// input puts requests to the client.
+func (f *flight) input(ctx context.Context, requests json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+	requests, err := f.admitted(requests)
+	if err != nil {
+		return nil, callError(err)
+	}
+	return f.c.client.Input(ctx, requests)
+}
+
+// admitted returns a server's requests as they may go to the client, or the
+// error that one of them may not.
+func (f *flight) admitted(requests json.RawMessage) (json.RawMessage, error) {
+	out := []byte{'{'}
+	for m, err := range strictjson.Object(requests) {
+		if err != nil {
+			return nil, fmt.Errorf("inputRequests of server %s: %w", f.server, err)
+		}
+		method := stringOf(m.Value, "method")
+		params, _, err := strictjson.Get(m.Value, "params")
+		if err != nil {
+			return nil, fmt.Errorf("inputRequests of server %s: %w", f.server, err)
+		}
+		given, e := f.s.admit(f.c.client.Declared(), f.server, method, params)
+		if e != nil {
+			return nil, e
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = strictjson.AppendString(out, m.Name)
+		out = append(append(out, ':'), appendRequest(nil, method, given)...)
+	}
+	return append(out, '}'), nil
+}
+
+func appendRequest(b []byte, method string, params json.RawMessage) []byte {
+	b = strictjson.AppendString(append(b, `{"method":`...), method)
+	if params != nil {
+		b = append(append(b, `,"params":`...), params...)
+	}
+	return append(b, '}')
+}
+
+// cannot says that the client is unable to do what a server asks of it.
+func (f *flight) cannot(method string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client of this call does not offer " + method}
+}
+
+// admit judges one request of a server for a client that declared these
+// capabilities, and returns its params as the client gets them.
+func (s *Session) admit(declared json.RawMessage, server, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+	if !offers(declared, method, params) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client does not offer " + method + " in this form"}
+	}
+	c := s.aside(server, method, orEmpty(params))
+	c.id = s.nextCall()
+	if e := s.permitted(c); e != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Message}
+	}
+	if method != "elicitation/create" {
+		return params, nil
+	}
+	return headed(server, params)
+}
+
+// offers reports whether declared capabilities hold what a request needs.
+func offers(declared json.RawMessage, method string, params json.RawMessage) bool {
+	name, _, _ := strings.Cut(method, "/")
+	if _, ok := carries[method]; !ok || !slices.Contains([]string{"elicitation", "sampling", "roots"}, name) {
+		return false
+	}
+	raw, ok, err := strictjson.Get(orEmpty(declared), name)
+	if err != nil || !ok || raw[0] != '{' {
+		return false
+	}
+	has := func(obj json.RawMessage, member string) bool {
+		v, ok, err := strictjson.Get(orEmpty(obj), member)
+		return err == nil && ok && string(v) != "null"
+	}
+	switch name {
+	case "elicitation":
+		if stringOf(orEmpty(params), "mode") == "url" {
+			return has(raw, "url")
+		}
+		return has(raw, "form") || !has(raw, "url") // an empty object means forms
+	case "sampling":
+		return has(raw, "tools") || !has(params, "tools") && !has(params, "toolChoice")
+	}
+	return true
+}
+
+// headed puts the server's alias before the words it has for a person, who
+// cannot tell them from the gate's own otherwise.
+func headed(server string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+	out, err := strictjson.Set(params, "message", strictjson.AppendString(nil, "["+server+"] "+stringOf(params, "message")))
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	}
+	return out, nil
+}
+
+// Answer answers a request that a server sent to the gate as to a client. Ctx
+// has the values of the call that it belongs to, where that is known; then the
+// client of that call answers. A question about no call in particular, which
+// roots/list is, goes to the one client that there is. In any other case there
+// is an error at once, so that the server can do without.
+func (g *Gate) Answer(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+	f, _ := ctx.Value(flightKey{}).(*flight)
+	switch {
+	case f != nil && f.c.client != nil:
+		return f.ask(ctx, method, params)
+	case method == "roots/list":
+		g.relay.mu.Lock()
+		if g.relay.rooted == nil {
+			g.relay.rooted = map[string]bool{}
+		}
+		g.relay.rooted[server] = true
+		g.relay.mu.Unlock()
+		return g.askAnyone(ctx, server, method, params)
+	case carries[method] == 0 || method == "notifications/message":
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + method}
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "it cannot be told which call " + method +
+		" belongs to: from now on calls come one at a time"}
+}
+
+// ask puts one request of a server with a handshake to the client of the call.
+func (f *flight) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+	given, e := f.s.admit(f.c.client.Declared(), f.server, method, params)
+	if e != nil {
+		return nil, e
+	}
+	if f.c.client.Modern() && method == "elicitation/create" {
+		given = withoutElicitationID(given)
+	}
+	f.s.g.relay.note(watch{f.server, stringOf(orEmpty(params), "elicitationId")}, f.s)
+	key := f.s.g.relay.round()
+	requests := append(strictjson.AppendString([]byte{'{'}, key), ':')
+	requests = append(appendRequest(requests, method, given), '}')
+	for range maxInputRounds {
+		responses, e := f.c.client.Input(ctx, requests)
+		if e != nil {
+			return nil, e
+		}
+		if response, ok, err := strictjson.Get(orEmpty(responses), key); err == nil && ok && response[0] == '{' {
+			return response, nil
+		}
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the client gave no answer to " + method}
+}
+
+// round names a request for a client, unlike any other of this process.
+func (r *relay) round() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rounds++
+	return "r" + strconv.FormatInt(r.rounds, 10)
+}
+
+// maxOpened is how many visits to a URL are remembered; older ones get no
+// notice of their end, without which the protocol lives.
+const maxOpened = 1000
+
+// note remembers who was sent to a URL, for the notice that tells its end.
+func (r *relay) note(w watch, s *Session) {
+	if w.name == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.opened == nil || len(r.opened) >= maxOpened {
+		r.opened = map[watch]*Session{}
+	}
+	r.opened[w] = s
+}
+
+// withoutElicitationID takes out what 2026-07-28 does not know any more.
+func withoutElicitationID(params json.RawMessage) json.RawMessage {
+	if out, err := strictjson.Delete(params, "elicitationId"); err == nil {
+		return out
+	}
+	return params
+}
+
+// codeURLElicitation says that a person has to visit a URL first: 2025-11-25.
+const codeURLElicitation = -32042
+
+// mustOpen turns the error that a person has to visit a URL first into the
+// requests that a modern client takes in its place.
+func (s *Session) mustOpen(f *flight, err error) (json.RawMessage, bool) {
+	var theirs *jsonrpc.Error
+	if !errors.As(err, &theirs) || theirs.Code != codeURLElicitation || f.c.client == nil {
+		return nil, false
+	}
+	var data struct {
+		Elicitations []json.RawMessage `json:"elicitations"`
+	}
+	if json.Unmarshal(theirs.Data, &data) != nil || len(data.Elicitations) == 0 {
+		return nil, false
+	}
+	if !f.c.client.Modern() {
+		for _, e := range data.Elicitations {
+			s.g.relay.note(watch{f.server, stringOf(e, "elicitationId")}, s)
+		}
+		return nil, false // it knows what to do
+	}
+	requests := []byte{'{'}
+	for _, e := range data.Elicitations {
+		if len(requests) > 1 {
+			requests = append(requests, ',')
+		}
+		requests = append(strictjson.AppendString(requests, s.g.relay.round()), ':')
+		requests = appendRequest(requests, "elicitation/create", withoutElicitationID(e))
+	}
+	return append(requests, '}'), true
+}
+
+// translated turns a server's error into one that the client's revision has.
+func translated(err error, f *flight) error {
+	var theirs *jsonrpc.Error
+	if !errors.As(err, &theirs) || f.c.client == nil {
+		return err
+	}
+	if f.c.client.Modern() && theirs.Code == codeURLElicitation {
+		return &jsonrpc.Error{Code: CodeUpstream, Message: theirs.Message, Data: theirs.Data}
+	}
+	return err
+}
+
+// askAnyone puts a request that belongs to no call to the one client that
+// offers it. Only a client with the owner's own powers says where the owner's
+// servers may work.
+func (g *Gate) askAnyone(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+	var who []*Session
+	var l *Listener
+	for _, s := range g.Sessions() {
+		if !s.shows(server) || s.who.Scope != policy.ScopeAdmin {
+			continue
+		}
+		if found := s.side.asker(method); found != nil {
+			who, l = append(who, s), found
+		}
+	}
+	switch {
+	case len(who) == 0:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client offers " + method}
+	case len(who) > 1:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "several clients offer " + method + ": it cannot be told which is meant"}
+	}
+	given, e := who[0].admit(l.Declared, server, method, params)
+	if e != nil {
+		return nil, e
+	}
+	return l.Ask(ctx, method, given)
+}
+
+// RootsChanged tells servers that asked for roots that a client has others
+// now, or has any.
+func (s *Session) RootsChanged(ctx context.Context) {
+	standing, ok := s.g.opts.Caller.(Standing)
+	if !ok || s.who.Scope != policy.ScopeAdmin {
+		return
+	}
+	s.g.relay.mu.Lock()
+	var servers []string
+	for _, alias := range s.aliases {
+		if s.g.relay.rooted[alias] {
+			servers = append(servers, alias)
+		}
+	}
+	s.g.relay.mu.Unlock()
+	for _, alias := range servers {
+		standing.Notify(ctx, alias, "notifications/roots/list_changed", nil)
+	}
+}
+
+// Notice takes a notification of a server; ctx as in [Gate.Answer]. It does
+// not block.
+func (g *Gate) Notice(ctx context.Context, server, method string, params json.RawMessage) {
+	switch method {
+	case "notifications/message":
+		g.logged(ctx, server, params)
+	case "notifications/resources/updated":
+		g.updated(server, params)
+	case "notifications/resources/list_changed":
+		g.listChanged(server, Resources, Templates)
+	case "notifications/prompts/list_changed":
+		g.listChanged(server, Prompts)
+	case "notifications/elicitation/complete":
+		g.visited(server, params)
+	}
+}
+
+// Arrived notes that a server may have been started anew.
+func (g *Gate) Arrived(server string) {
+	start := g.opts.Caller.About(server).Start
+	for kind := range kinds {
+		sh := g.features.shelf(shelfKey{server, kind})
+		sh.mu.Lock()
+		other := sh.good && sh.start != start
+		sh.mu.Unlock()
+		if other {
+			g.listChanged(server, Prompts, Resources, Templates)
+			return
+		}
+	}
+}
+
+// visited passes on that a visit to a URL is over, to whoever was sent there.
+func (g *Gate) visited(server string, params json.RawMessage) {
+	w := watch{server, stringOf(orEmpty(params), "elicitationId")}
+	g.relay.mu.Lock()
+	s := g.relay.opened[w]
+	delete(g.relay.opened, w)
+	g.relay.mu.Unlock()
+	if s != nil {
+		s.side.tell("notifications/elicitation/complete", params, "")
+	}
+}
+
+// updated passes on that a resource is a new one, to those who follow it or
+// what it is a part of.
+func (g *Gate) updated(server string, params json.RawMessage) {
+	uri := stringOf(orEmpty(params), "uri")
+	if uri == "" {
+		return
+	}
+	for _, s := range g.Sessions() {
+		if !s.shows(server) {
+			continue
+		}
+		for _, w := range s.side.followed() {
+			if w.server != server || !partOf(uri, w.name) {
+				continue
+			}
+			shown := s.outName(server, Resources, uri)
+			out, err := renamed(params, "uri", uri, shown)
+			if err == nil {
+				s.side.tell("notifications/resources/updated", out, s.outName(server, Resources, w.name))
+			}
+		}
+	}
+}
+
+// partOf reports whether a URI is another or something below it: servers may
+// tell of a part of what was subscribed to.
+func partOf(uri, whole string) bool {
+	rest, ok := strings.CutPrefix(uri, whole)
+	return ok && (rest == "" || strings.HasSuffix(whole, "/") || strings.IndexByte("/?#", rest[0]) >= 0)
+}
+
+// logLevels are MCP's, least first.
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// usualLevel is what a client gets that never said what it wants: what servers
+// tell for others to debug is not for it.
+const usualLevel = "info"
+
+// loud reports whether a message's level is at least the one that is wanted.
+func loud(level, wanted string) bool {
+	return slices.Index(logLevels, level) >= slices.Index(logLevels, wanted)
+}
+
+// SetLogLevel is the least level of log messages that a client of an earlier
+// revision wants from now on. Servers are asked for the least that any client
+// wants.
+func (s *Session) SetLogLevel(ctx context.Context, level string) {
+	s.side.mu.Lock()
+	s.side.level = level
+	s.side.mu.Unlock()
+	least := ""
+	for _, other := range s.g.Sessions() {
+		other.side.mu.Lock()
+		if l := other.side.level; l != "" && (least == "" || loud(least, l)) {
+			least = l
+		}
+		other.side.mu.Unlock()
+	}
+	s.g.features.mu.Lock()
+	news := s.g.features.level != least
+	s.g.features.level = least
+	s.g.features.mu.Unlock()
+	if standing, ok := s.g.opts.Caller.(Standing); ok && news {
+		standing.SetLogLevel(ctx, least)
+	}
+}
+
+// logged passes a log message on: to the client of the call it belongs to;
+// where that cannot be told, to the one client whose calls the server works
+// on, or, when it works on none, to all clients if these are all one
+// principal's. Others must not read what may be about somebody's call.
+func (g *Gate) logged(ctx context.Context, server string, params json.RawMessage) {
+	level := stringOf(orEmpty(params), "level")
+	if f, _ := ctx.Value(flightKey{}).(*flight); f != nil {
+		f.s.log(f.c.client, server, level, params)
+		return
+	}
+	var s *Session
+	var client Client
+	flights := g.relay.over(server)
+	for _, f := range flights {
+		if s != nil && s != f.s {
+			g.opts.Log.Debug("a log message is not passed on: calls of several clients are under way", "server", server)
+			return
+		}
+		s, client = f.s, f.c.client
+	}
+	if s != nil {
+		if len(flights) > 1 && client != nil && client.Modern() {
+			return // it would belong to one of its requests, and it cannot be told to which
+		}
+		s.log(client, server, level, params)
+		return
+	}
+	var all []*Session
+	for _, s := range g.Sessions() {
+		if s.shows(server) {
+			all = append(all, s)
+		}
+	}
+	for _, s := range all {
+		if s.who.Principal == all[0].who.Principal {
+			continue
+		}
+		return
+	}
+	for _, s := range all {
+		s.log(nil, server, level, params)
+	}
+}
+
+// log gives a session's client a log message if it wants it and its server's
+// records may leave.
+func (s *Session) log(client Client, server, level string, params json.RawMessage) {
+	if client != nil && client.Modern() {
+		if wanted := client.LogLevel(); wanted == "" || !loud(level, wanted) {
+			return
+		}
+	} else {
+		s.side.mu.Lock()
+		wanted := s.side.level
+		s.side.mu.Unlock()
+		if wanted == "" {
+			wanted = usualLevel
+		}
+		if !loud(level, wanted) {
+			return
+		}
+	}
+	if d := policy.Decide(s.facts(s.aside(server, "notifications/message", params))); d.Verdict != policy.Run {
+		s.g.opts.Log.Debug("a log message is withheld", "server", server, "code", d.Code)
+		return
+	}
+	named, err := s.namedLogger(server, params)
+	if err != nil {
+		return
+	}
+	if client == nil || !client.Tell("notifications/message", named) {
+		s.side.tell("notifications/message", named, "")
+	}
+}
+
+// namedLogger says in the logger's name which server it is of.
+func (s *Session) namedLogger(server string, params json.RawMessage) (json.RawMessage, error) {
+	if s.profile.exposure() == Transparent {
+		return params, nil
+	}
+	logger := server
+	if own := stringOf(params, "logger"); own != "" {
+		logger += "/" + own
+	}
+	return strictjson.Set(params, "logger", strictjson.AppendString(nil, logger))
+}
+
+// Listener is a stream to a session's client that is open longer than a
+// request.
+type Listener struct {
+	// Tell sends a notification. It must not block.
+	Tell func(method string, params json.RawMessage)
+	// Only is what a modern client listens for; nil is everything that is due
+	// to the session, which only one stream gets at a time.
+	Only *Filter
+	// Ask puts a server's request that belongs to no call to the client, which
+	// Declared its capabilities; nil where nothing can be asked.
+	Ask      func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error)
+	Declared json.RawMessage
+}
+
+// Filter names notifications.
+type Filter struct {
+	Prompts, Resources bool     // changes of the lists
+	URIs               []string // resources, as the client names them
+}
+
+// side is what a session keeps of features beside the tools.
+type side struct {
+	mu        sync.Mutex // guards what follows
+	level     string     // of logs, "" where the client never said
+	gave      map[Kind]string
+	follows   map[watch]int
+	listeners []*Listener
+}
+
+// Listen has a stream get what servers say outside any request, until end is
+// called.
+func (s *Session) Listen(l *Listener) (end func()) {
+	s.side.mu.Lock()
+	defer s.side.mu.Unlock()
+	s.side.listeners = append(s.side.listeners, l)
+	return func() {
+		s.side.mu.Lock()
+		defer s.side.mu.Unlock()
+		s.side.listeners = slices.DeleteFunc(s.side.listeners, func(other *Listener) bool { return other == l })
+	}
+}
+
+// tell sends a notification to whoever listens for it: the first stream that
+// takes all, and each modern one that named it. Of is the resource that the
+// client follows, "" where it is about none.
+func (d *side) tell(method string, params json.RawMessage, of string) {
+	d.mu.Lock()
+	listeners := slices.Clone(d.listeners)
+	d.mu.Unlock()
+	told := false
+	for _, l := range listeners {
+		switch {
+		case l.Only == nil && !told:
+			told = true
+			l.Tell(method, params)
+		case l.Only != nil && l.Only.wants(method, of):
+			l.Tell(method, params)
+		}
+	}
+}
+
+func (f *Filter) wants(method, of string) bool {
+	switch method {
+	case "notifications/prompts/list_changed":
+		return f.Prompts
+	case "notifications/resources/list_changed":
+		return f.Resources
+	case "notifications/resources/updated":
+		return slices.Contains(f.URIs, of)
+	}
+	return false
+}
+
+// asker returns a stream whose client answers a method outside any call.
+func (d *side) asker(method string) *Listener {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.listeners {
+		if l.Ask != nil && offers(l.Declared, method, nil) {
+			return l
+		}
+	}
+	return nil
+}
+
+func (d *side) follow(w watch) (first bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.follows == nil {
+		d.follows = map[watch]int{}
+	}
+	d.follows[w]++
+	return d.follows[w] == 1
+}
+
+func (d *side) unfollow(w watch) (last bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, ok := d.follows[w]
+	if !ok {
+		return false
+	}
+	if n > 1 {
+		d.follows[w] = n - 1
+		return false
+	}
+	delete(d.follows, w)
+	return true
+}
+
+func (d *side) followed() []watch {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []watch
+	for w := range d.follows {
+		all = append(all, w)
+	}
+	return all
+}
+
+// leave ends what the session followed.
+func (s *Session) leave() {
+	standing, ok := s.g.opts.Caller.(Standing)
+	s.side.mu.Lock()
+	follows := s.side.follows
+	s.side.follows = nil
+	s.side.mu.Unlock()
+	for w := range follows {
+		if !s.g.relay.unfollow(w) || !ok {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), relistPause)
+		if err := standing.Unsubscribe(ctx, w.server, w.name); err != nil {
+			s.g.opts.Log.Debug("a resource is still followed", "server", w.server, "error", err)
+		}
+		cancel()
+	}
+}
+
+// capabilities are those of the one server of a transparent session, as far as
+// the gate carries them, else of the gate: the same whichever servers are up.
+func (s *Session) capabilities() json.RawMessage {
+	const all = `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`
+	if s.profile.exposure() != Transparent {
+		return json.RawMessage(all)
+	}
+	theirs := s.server().Capabilities
+	if len(theirs) == 0 || theirs[0] != '{' {
+		return json.RawMessage(all)
+	}
+	b := []byte{'{'}
+	for m, err := range strictjson.Object(theirs) {
+		if err != nil {
+			return json.RawMessage(all)
+		}
+		if !slices.Contains([]string{"tools", "resources", "prompts", "completions", "logging"}, m.Name) {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(strictjson.AppendString(b, m.Name), ':')
+		b = append(b, m.Value...)
+	}
+	return append(b, '}')
+}
