@@ -109,9 +109,7 @@ func (x *exchange) ask(ctx context.Context, a gate.Ask, token json.RawMessage) g
 // withdraw tells the client that a question needs no answer any more, so that
 // its dialogue can close. It goes out although the call itself was cancelled.
 func (x *exchange) withdraw(ctx context.Context, id, reason string) {
-	params := strictjson.AppendString([]byte(`{"requestId":`), id)
-	params = append(params, `,"reason":`...)
-	params = append(strictjson.AppendString(params, reason), '}')
+	params := withdrawn(id, reason)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), unwind)
 	defer stop()
 	x.mu.Lock()
@@ -119,6 +117,12 @@ func (x *exchange) withdraw(ctx context.Context, id, reason string) {
 	if err := x.out.send(ctx, jsonrpc.AppendNotification(nil, "notifications/cancelled", params)); err != nil {
 		x.c.log.Debug("question not withdrawn", "err", err)
 	}
+}
+
+func withdrawn(id, reason string) json.RawMessage {
+	params := strictjson.AppendString([]byte(`{"requestId":`), id)
+	params = append(params, `,"reason":`...)
+	return append(strictjson.AppendString(params, reason), '}')
 }
 
 // tick shows a client that wants progress that the call still lives. The

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 // errClosed is the end of whatever still ran when a conn closed.
@@ -28,16 +29,17 @@ type conn struct {
 	asked   asked         // requests of ours that wait for the client's answer
 	told    atomic.Bool   // the legacy client knows that the list has changed
 
-	mu       sync.Mutex // guards what follows; never held while a Session works
-	legacy   *terms     // what the handshake settled; nil before it
-	logLevel string     // from logging/setLevel
-	ses      Session
-	opening  *opening // the attempt that is under way, or nil
-	closed   bool
-	private  bool                 // ids of different requests may be equal: no cancelling by id
-	running  int                  // requests that were admitted and have not left
-	count    int                  // requests ever admitted
-	ids      map[string]*exchange // those that can be cancelled
+	mu      sync.Mutex // guards what follows; never held while a Session works
+	legacy  *terms     // what the handshake settled; nil before it
+	ses     Session
+	opening *opening // the attempt that is under way, or nil
+	closed  bool
+	begun   bool                 // the legacy client said that it is ready
+	private bool                 // ids of different requests may be equal: no cancelling by id
+	running int                  // requests that were admitted and have not left
+	count   int                  // requests ever admitted
+	ids     map[string]*exchange // those that can be cancelled
+	flights map[string]*flight   // modern requests that may wait for their client to come back, by id
 }
 
 // opening is one attempt to open the session, which all who wait share.
@@ -52,7 +54,7 @@ func (s *Server) newConn(who gate.Identity) *conn {
 	stopped := make(chan struct{})
 	return &conn{
 		srv: s, who: who, log: s.log.With("session", who.SessionID),
-		ids: make(map[string]*exchange), stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
+		ids: make(map[string]*exchange), flights: make(map[string]*flight), stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
 	}
 }
 
@@ -121,6 +123,9 @@ func (c *conn) close() {
 	for _, x := range c.ids {
 		x.cancel()
 	}
+	for _, f := range c.flights {
+		f.cancel()
+	}
 	o, idle := c.opening, c.running == 0
 	c.mu.Unlock()
 	c.stop()
@@ -174,6 +179,20 @@ func (c *conn) release(x *exchange) {
 // leave ends a request. The last to leave a closed conn closes the session.
 func (c *conn) leave(x *exchange) {
 	c.release(x)
+	c.drop()
+}
+
+// hold keeps the session from ending until drop, unless it has ended.
+func (c *conn) hold() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.running++
+	}
+	return !c.closed
+}
+
+func (c *conn) drop() {
 	c.mu.Lock()
 	c.running--
 	last := c.closed && c.running == 0
@@ -235,14 +254,46 @@ func (c *conn) announce() bool { return c.told.CompareAndSwap(false, true) }
 // notice takes a notification of the client. Unknown ones are dropped, as
 // JSON-RPC asks for.
 func (c *conn) notice(m jsonrpc.Message) {
-	if m.Method != "notifications/cancelled" {
+	switch m.Method {
+	case "notifications/cancelled":
+		if p, err := parseParams(m.Params); err == nil {
+			if id := p.get("requestId"); id != nil {
+				c.cancelled(id)
+			}
+		}
+	case "notifications/initialized":
+		c.mu.Lock()
+		c.begun = true
+		c.mu.Unlock()
+		c.rooted()
+	case "notifications/roots/list_changed":
+		c.rooted()
+	}
+}
+
+// rooted has servers that want to know told that the client has roots, or
+// others than before, if it declared any.
+func (c *conn) rooted() {
+	c.mu.Lock()
+	ses, t := c.ses, c.legacy
+	c.mu.Unlock()
+	if ses == nil || t == nil {
 		return
 	}
-	p, err := parseParams(m.Params)
-	if err != nil {
+	if roots, ok, err := strictjson.Get(orEmpty(t.declared), "roots"); err != nil || !ok || string(roots) == "null" || !c.hold() {
 		return
 	}
-	if id := p.get("requestId"); id != nil {
-		c.cancelled(id)
+	go func() {
+		defer c.drop()
+		ctx, stop := context.WithTimeout(context.Background(), unwind)
+		defer stop()
+		ses.RootsChanged(ctx)
+	}()
+}
+
+func orEmpty(obj json.RawMessage) json.RawMessage {
+	if obj == nil {
+		return json.RawMessage("{}")
 	}
+	return obj
 }

@@ -32,6 +32,7 @@ const (
 	metaClient       = metaPrefix + "clientInfo"
 	metaServer       = metaPrefix + "serverInfo"
 	metaSubscription = metaPrefix + "subscriptionId"
+	metaLogLevel     = metaPrefix + "logLevel"
 	metaProgress     = "progressToken"
 )
 
@@ -49,6 +50,9 @@ type terms struct {
 	version string
 	client  string // what the client calls itself
 	asks    bool   // it declared form elicitation
+
+	declared json.RawMessage // its capabilities object
+	logLevel string          // of messages about this request, "" for none; modern only
 }
 
 // refusal is the answer to bytes that are no message. Where a request's id
@@ -210,8 +214,18 @@ func (d declared) modernTerms() (terms, *jsonrpc.Error) {
 	if e != nil {
 		return terms{}, e
 	}
+	level, e := d.meta.text(metaLogLevel)
+	if e != nil {
+		return terms{}, e
+	}
+	if level != "" && !slices.Contains(logLevels, level) {
+		return terms{}, unknownLevel(level)
+	}
 	name, _ := client.text("name") // a label only
-	return terms{modern: true, version: d.version, client: name, asks: declaresForm(capabilities)}, nil
+	return terms{
+		modern: true, version: d.version, client: name, asks: declaresForm(capabilities),
+		declared: d.meta.get(metaCapabilities), logLevel: level,
+	}, nil
 }
 
 // declaresForm reports whether capabilities hold form elicitation: an

@@ -39,6 +39,8 @@ type exchange struct {
 
 	mu       sync.Mutex // held while out is used, so that the answer is last
 	answered bool
+
+	notes notes // what goes out ahead of the next message
 }
 
 // begin admits a request. It must be called in the order in which requests
@@ -76,6 +78,7 @@ func (x *exchange) run(ctx, lasting context.Context) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.flush(lasting)
 	x.answered = true
 	if x.silent.Load() {
 		return
@@ -138,6 +141,7 @@ func declares(ses Session, capability string) bool {
 func (x *exchange) send(ctx context.Context, line []byte) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.flush(ctx)
 	if x.answered || x.silent.Load() {
 		return false
 	}

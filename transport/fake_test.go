@@ -40,7 +40,7 @@ func (g *fakeGate) Open(_ context.Context, who gate.Identity) (Session, error) {
 	if g.refuse != nil {
 		return nil, g.refuse
 	}
-	s := &fakeSession{g: g, who: who, gate: make(chan struct{}), started: make(chan string, 64), resumed: make(chan gate.Reply, 64)}
+	s := &fakeSession{g: g, who: who, gate: make(chan struct{}), started: make(chan string, 64), resumed: make(chan gate.Reply, 64), listening: make(chan *gate.Listener, 64)}
 	g.sessions = append(g.sessions, s)
 	return s, nil
 }
@@ -57,13 +57,14 @@ func (g *fakeGate) opened(n int) *fakeSession {
 
 // fakeSession does what the name of the tool says.
 type fakeSession struct {
-	g       *fakeGate
-	who     gate.Identity
-	gate    chan struct{}   // what "hold" waits for
-	started chan string     // the name of each call that began to wait
-	resumed chan gate.Reply // each Resume
-	closed  atomic.Bool
-	calls   atomic.Int64
+	g         *fakeGate
+	who       gate.Identity
+	gate      chan struct{}   // what "hold" waits for
+	started   chan string     // the name of each call that began to wait
+	resumed   chan gate.Reply // each Resume
+	closed    atomic.Bool
+	listening chan *gate.Listener
+	calls     atomic.Int64
 }
 
 func (s *fakeSession) Instructions() string { return "Find <tools> & call them." }
@@ -306,4 +307,24 @@ func (p *peer) init(capabilities string) {
 
 func callLine(id, name, args string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + name + `","arguments":` + args + `}}`
+}
+
+func (s *fakeSession) List(_ context.Context, kind gate.Kind) gate.List {
+	items := map[gate.Kind]string{gate.Prompts: `[{"name":"p", "x" : 1}]`, gate.Resources: `[{"uri":"mcp-gate://a/b:c","name":"c"}]`, gate.Templates: `[]`}
+	return gate.List{Items: json.RawMessage(items[kind]), TTL: time.Second}
+}
+
+func (s *fakeSession) Subscribe(_ context.Context, uri string) *jsonrpc.Error {
+	if uri == "none:" {
+		return &jsonrpc.Error{Code: gate.CodeNotFound, Message: "no such resource"}
+	}
+	return nil
+}
+func (s *fakeSession) Unsubscribe(context.Context, string) *jsonrpc.Error { return nil }
+func (s *fakeSession) SetLogLevel(context.Context, string)                {}
+func (s *fakeSession) RootsChanged(context.Context)                       {}
+
+func (s *fakeSession) Listen(l *gate.Listener) (end func()) {
+	s.listening <- l
+	return func() {}
 }

@@ -421,7 +421,7 @@ func (h *HTTP) run(out *post, r *http.Request, s *session, m jsonrpc.Message, p 
 }
 
 // get gives a legacy session its stream for messages that belong to no
-// request: the one that the list of tools has changed.
+// request.
 func (h *HTTP) get(w http.ResponseWriter, r *http.Request, c caller) {
 	id := r.Header.Get("Mcp-Session-Id")
 	version := r.Header.Get("Mcp-Protocol-Version")
@@ -443,13 +443,17 @@ func (h *HTTP) get(w http.ResponseWriter, r *http.Request, c caller) {
 	defer out.close()
 	out.open()
 	changed := s.changed()
+	q, end := s.listenAll(out.send)
+	defer end()
 	for {
 		select {
 		case <-changed:
 			changed = nil
 			if s.announce() {
-				_ = out.send(r.Context(), jsonrpc.AppendNotification(nil, noticeToolsChanged, nil)) // a stream that broke ends below
+				_ = out.send(r.Context(), note{method: noticeToolsChanged}.line()) // a stream that broke ends below
 			}
+		case n := <-q:
+			_ = out.send(r.Context(), n.line())
 		case <-s.stopped:
 			return
 		case <-r.Context().Done():

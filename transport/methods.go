@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"time"
 
+	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
@@ -37,6 +39,15 @@ var methods = map[string]method{
 	"logging/setLevel":     {legacy: true, needs: "logging", serve: setLevel},
 	"tools/list":           {legacy: true, modern: true, needs: "tools", serve: listTools},
 	"tools/call":           {legacy: true, modern: true, needs: "tools", serve: callTool},
+
+	"prompts/list":             {legacy: true, modern: true, needs: "prompts", serve: list("prompts", gate.Prompts)},
+	"prompts/get":              {legacy: true, modern: true, needs: "prompts", serve: use("name")},
+	"resources/list":           {legacy: true, modern: true, needs: "resources", serve: list("resources", gate.Resources)},
+	"resources/templates/list": {legacy: true, modern: true, needs: "resources", serve: list("resourceTemplates", gate.Templates)},
+	"resources/read":           {legacy: true, modern: true, needs: "resources", serve: use("uri")},
+	"resources/subscribe":      {legacy: true, needs: "resources", serve: follow(Session.Subscribe)},
+	"resources/unsubscribe":    {legacy: true, needs: "resources", serve: follow(Session.Unsubscribe)},
+	"completion/complete":      {legacy: true, modern: true, needs: "completions", serve: use("")},
 }
 
 func ping(context.Context, *exchange) (json.RawMessage, *jsonrpc.Error) {
@@ -65,7 +76,7 @@ func readInitialize(p params) (terms, *jsonrpc.Error) {
 	if !isLegacy(version) {
 		version = version2025
 	}
-	return terms{version: version, client: name, asks: declaresForm(capabilities)}, nil
+	return terms{version: version, client: name, asks: declaresForm(capabilities), declared: p.get("capabilities")}, nil
 }
 
 // initialize answers the handshake; its terms were settled when the request
@@ -101,13 +112,20 @@ func appendMember(b []byte, name string, raw json.RawMessage) []byte {
 }
 
 // appendCache says how long a modern client may keep a list, and that it is
-// its own: what is offered depends on the token and the profile.
-func (x *exchange) appendCache(b []byte) []byte {
+// its own: what is offered depends on the token and the profile. The shortest
+// of what is known of the list's own age counts.
+func (x *exchange) appendCache(b []byte, ttls ...time.Duration) []byte {
 	if !x.terms.modern {
 		return b
 	}
+	ttl := x.c.srv.o.ListTTL
+	for _, t := range ttls {
+		if t >= 0 {
+			ttl = min(ttl, t)
+		}
+	}
 	b = append(b, `,"ttlMs":`...)
-	b = strconv.AppendInt(b, x.c.srv.o.ListTTL.Milliseconds(), 10)
+	b = strconv.AppendInt(b, ttl.Milliseconds(), 10)
 	return append(b, `,"cacheScope":"private"`...)
 }
 
@@ -127,65 +145,18 @@ func listTools(ctx context.Context, x *exchange, ses Session) (json.RawMessage, 
 
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-func setLevel(_ context.Context, x *exchange, _ Session) (json.RawMessage, *jsonrpc.Error) {
+func unknownLevel(level string) *jsonrpc.Error {
+	return invalidParams("unknown level %q: want one of %v", level, logLevels)
+}
+
+func setLevel(ctx context.Context, x *exchange, ses Session) (json.RawMessage, *jsonrpc.Error) {
 	level, e := x.params.text("level")
 	if e != nil {
 		return nil, e
 	}
 	if !slices.Contains(logLevels, level) {
-		return nil, invalidParams("unknown level %q: want one of %v", level, logLevels)
+		return nil, unknownLevel(level)
 	}
-	x.c.mu.Lock()
-	x.c.logLevel = level
-	x.c.mu.Unlock()
+	ses.SetLogLevel(ctx, level)
 	return json.RawMessage(`{}`), nil
-}
-
-// listen serves subscriptions/listen: it says what will be sent, then sends it
-// until the client cancels or leaves, or the gate stops. Of the filter only
-// toolsListChanged is granted; the rest needs capabilities that are not served.
-func listen(ctx context.Context, x *exchange, ses Session) (json.RawMessage, *jsonrpc.Error) {
-	filter, e := x.params.object("notifications")
-	if e != nil {
-		return nil, e
-	}
-	if !x.out.streams() {
-		return nil, invalidParams("subscriptions/listen needs an answer that streams: accept text/event-stream")
-	}
-	granted := "{}"
-	var changed <-chan struct{}
-	if string(filter.get("toolsListChanged")) == "true" && listChanged(ses, "tools") {
-		granted, changed = `{"toolsListChanged":true}`, ses.Changed()
-	}
-	select {
-	case <-changed: // what the client lists from now on is what it will stay
-		changed = nil
-	default:
-	}
-	meta := append([]byte(`{"_meta":{"`+metaSubscription+`":`), x.msg.ID...)
-	ack := append(slices.Clone(meta), `},"notifications":`+granted+`}`...)
-	x.send(ctx, jsonrpc.AppendNotification(nil, "notifications/subscriptions/acknowledged", ack))
-	for {
-		select {
-		case <-changed:
-			x.send(ctx, jsonrpc.AppendNotification(nil, noticeToolsChanged, append(slices.Clone(meta), `}}`...)))
-			changed = nil
-		case <-x.c.stopped:
-			return x.complete(append(slices.Clone(meta), `}}`...), ses)
-		case <-ctx.Done():
-			return nil, internalError(ctx.Err())
-		}
-	}
-}
-
-const noticeToolsChanged = "notifications/tools/list_changed"
-
-// listChanged reports whether ses declares listChanged for a capability.
-func listChanged(ses Session, capability string) bool {
-	raw, _, err := strictjson.Get(ses.Capabilities(), capability)
-	if err != nil {
-		return false
-	}
-	on, _, err := strictjson.Get(raw, "listChanged")
-	return err == nil && string(on) == "true"
 }

@@ -20,7 +20,9 @@ import (
 // sealed: the client can neither read nor change it. That it is used once only
 // is the gate's to see to, by the ticket.
 type state struct {
-	Ticket    string `json:"t"`
+	Ticket    string `json:"t,omitempty"` // of the question for a person, or
+	Flight    string `json:"k,omitempty"` // the request that waits, and
+	Round     int    `json:"n,omitempty"` // since when
 	Principal string `json:"p"`
 	Profile   string `json:"f"`
 	Digest    []byte `json:"d"` // of the tool's name and the arguments
@@ -95,16 +97,25 @@ func (s *sealer) open(text string) (state, error) {
 	return st, nil
 }
 
+func (c call) digest() []byte { return callDigest(c.method+" "+c.name, c.args) }
+
+// sealed returns a state for a request of this client.
+func (x *exchange) sealed(st state, c call) (string, *jsonrpc.Error) {
+	st.Principal, st.Profile, st.Digest = x.c.who.Principal, x.c.who.Profile, c.digest()
+	st.Issued = time.Now().UnixMilli()
+	text, err := x.c.srv.seal.seal(st)
+	if err != nil {
+		return "", internalError(err)
+	}
+	return text, nil
+}
+
 // inputRequired answers a modern call with the question; the client sends the
 // call again with the answer.
 func (x *exchange) inputRequired(a gate.Ask, c call, ses Session) (json.RawMessage, *jsonrpc.Error) {
-	sealed, err := x.c.srv.seal.seal(state{
-		Ticket: a.Ticket, Principal: x.c.who.Principal, Profile: x.c.who.Profile,
-		Digest: callDigest(c.name, c.args),
-		Issued: time.Now().UnixMilli(), Expires: a.Expires.UnixMilli(),
-	})
-	if err != nil {
-		return nil, internalError(err)
+	sealed, e := x.sealed(state{Ticket: a.Ticket, Expires: a.Expires.UnixMilli()}, c)
+	if e != nil {
+		return nil, e
 	}
 	b := []byte(`{"resultType":"input_required","inputRequests":{"` + inputName + `":{"method":"elicitation/create","params":`)
 	b = append(b, formParams(a, x.terms.version)...)

@@ -180,16 +180,27 @@ func (st *stdio) terms(method string, p params) (terms, *jsonrpc.Error) {
 	return t, nil
 }
 
-// watch tells a legacy client once that the list of tools has changed.
+// watch tells a legacy client what belongs to no request.
 func (st *stdio) watch(ctx context.Context) {
-	select {
-	case <-st.c.changed():
-		if st.c.announce() {
-			if err := st.w.Send(ctx, jsonrpc.AppendNotification(nil, noticeToolsChanged, nil)); err != nil {
-				st.c.log.Debug("notification not delivered", "err", err)
+	q, end := st.c.listenAll(st.send)
+	defer end()
+	changed := st.c.changed()
+	for {
+		var line []byte
+		select {
+		case <-changed:
+			if changed = nil; !st.c.announce() {
+				continue
 			}
+			line = note{method: noticeToolsChanged}.line()
+		case n := <-q:
+			line = n.line()
+		case <-st.c.stopped:
+			return
 		}
-	case <-st.c.stopped:
+		if err := st.w.Send(ctx, line); err != nil {
+			st.c.log.Debug("notification not delivered", "err", err)
+		}
 	}
 }
 

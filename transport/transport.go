@@ -17,8 +17,10 @@
 // goroutine, nothing holds up reading, one writer keeps the order, and
 // arguments and results keep their bytes.
 //
-// A method is one row of the table in methods.go; what resources, prompts or
-// completions need later is such a row and a method on [Session].
+// A method is one row of the table in methods.go. What a server asks of the
+// client while it works on a request goes out ahead of the answer (relay.go),
+// or, to a modern client, in place of it: then the request is parked until the
+// client sends it again with the answers (park.go).
 //
 // Start with [New], then [Server.ServeStdio] or [Server.HTTP]; [TokenFile]
 // keeps the tokens that HTTP asks for.
@@ -36,6 +38,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 )
 
 // Gate opens sessions.
@@ -60,7 +63,8 @@ type Session interface {
 	// ListTools returns the JSON array of the tool definitions, the same bytes
 	// each time. It may wait for servers that start.
 	ListTools(ctx context.Context) (json.RawMessage, error)
-	// Call takes one tools/call all the way. When ctx ends the client has
+	// Call takes one tools/call, or another request that goes to a server, all
+	// the way. When ctx ends the client has
 	// cancelled the call or is gone, and nobody reads the outcome.
 	Call(ctx context.Context, r gate.Request) gate.Outcome
 	// Resume goes on with the call that ticket names, with a person's reply.
@@ -68,6 +72,20 @@ type Session interface {
 	// that were frozen. A ticket that was used before runs nothing again. Ctx
 	// may have ended already, when the client went away before the answer.
 	Resume(ctx context.Context, ticket string, reply gate.Reply, again gate.Request) gate.Outcome
+	// List returns one of the lists beside the tools. It may wait for servers
+	// that start.
+	List(ctx context.Context, kind gate.Kind) gate.List
+	// Subscribe and Unsubscribe begin and end that a Listener is told of
+	// updates of a resource.
+	Subscribe(ctx context.Context, uri string) *jsonrpc.Error
+	Unsubscribe(ctx context.Context, uri string) *jsonrpc.Error
+	// SetLogLevel is the least level of log messages that a legacy client wants;
+	// one of MCP's words.
+	SetLogLevel(ctx context.Context, level string)
+	// Listen has a stream told what belongs to no request, until end is called.
+	Listen(l *gate.Listener) (end func())
+	// RootsChanged says that the client has other roots than before, or any.
+	RootsChanged(ctx context.Context)
 	// Changed is closed once the list that ListTools gave is out of date, at
 	// most once in a session; nil means that it never is.
 	Changed() <-chan struct{}
@@ -84,6 +102,7 @@ type Options struct {
 	Grace       time.Duration // how long calls may finish after a client's end of input or a stop; default 5 s
 	Tick        time.Duration // between progress notices while a person is asked; default 10 s
 	ListTTL     time.Duration // ttlMs of lists for modern clients; default 5 min
+	Park        time.Duration // how long a modern request waits for its client to come back with answers; default 5 min
 }
 
 // Server serves the sessions of one gate. It is safe for concurrent use, and
@@ -110,6 +129,7 @@ func New(g Gate, key [32]byte, o Options) *Server {
 	def(&o.Grace, 5*time.Second)
 	def(&o.Tick, 10*time.Second)
 	def(&o.ListTTL, 5*time.Minute)
+	def(&o.Park, 5*time.Minute)
 	return &Server{gate: g, seal: newSealer(key), o: o, log: o.Log}
 }
 
