@@ -131,7 +131,7 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 		ups, gated = append(ups, up), append(gated, g)
 		e.log.Debug("server", "alias", s.Alias, "preset", s.Preset, "preset_from", s.PresetFrom, "connection", s.Connection)
 	}
-	pool, err := upstream.NewPool(ups, upstream.Options{Log: e.log, ClientName: "mcp-gate", ClientVersion: version(), OnChange: e.offer})
+	pool, err := upstream.NewPool(ups, e.withRelay(upstream.Options{Log: e.log, ClientName: "mcp-gate", ClientVersion: version(), OnChange: e.offer}))
 	if err != nil {
 		return err
 	}
@@ -246,6 +246,7 @@ func policyVersion(cfg config.Config) string {
 func (e *engine) offer(alias string) {
 	if listing, ok := e.pool.Listing(alias); ok {
 		e.gate.Offer(alias, listing.Tools)
+		e.gate.Arrived(alias)
 	}
 }
 
@@ -257,6 +258,7 @@ func (e *engine) run(ctx context.Context) {
 	if e.working {
 		e.group.Go(func() error { return e.gate.Work(ctx, workPause) })
 	}
+	e.group.Go(func() error { return e.gate.RunFeatures(ctx) })
 }
 
 // Close ends the servers and closes the audit log.
@@ -364,7 +366,9 @@ func resolve(path string) (string, error) {
 type caller struct{ pool *upstream.Pool }
 
 func (c caller) Call(ctx context.Context, server, method string, params json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
-	resp, err := c.pool.Call(ctx, server, upstream.Request{Method: method, Params: params, Progress: progress})
+	req := upstream.Request{Method: method, Params: params, Progress: progress}
+	req.Capabilities, req.LogLevel = gate.Terms(ctx)
+	resp, err := c.pool.Call(ctx, server, req)
 	var e *upstream.Error
 	switch {
 	case errors.As(err, &e):
@@ -396,7 +400,7 @@ func (c caller) Settled(ctx context.Context, servers ...string) {
 
 func (c caller) About(server string) gate.About {
 	listing, _ := c.pool.Listing(server)
-	return gate.About{Info: listing.ServerInfo, Instructions: listing.Instructions}
+	return gate.About{Info: listing.ServerInfo, Instructions: listing.Instructions, Capabilities: listing.Capabilities, Start: c.pool.Starts(server)}
 }
 
 // failure tells the gate what became of a request.

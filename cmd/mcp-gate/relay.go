@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/upstream"
+)
+
+// relayed is what servers that begin with a handshake are told that clients can
+// do. It is the same whoever is connected, since one connection serves all; a
+// request that no client can take is refused at once. Servers that speak
+// 2026-07-28 are told with each request what its own client can do.
+var relayed = json.RawMessage(`{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}}}`)
+
+// withRelay joins the servers' own requests and notifications to the gate.
+func (e *engine) withRelay(o upstream.Options) upstream.Options {
+	o.Capabilities = relayed
+	o.OnRequest = func(ctx context.Context, alias, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+		return e.gate.Answer(ctx, alias, method, params)
+	}
+	o.OnNotification = func(ctx context.Context, alias, method string, params json.RawMessage) {
+		e.gate.Notice(ctx, alias, method, params)
+	}
+	return o
+}
+
+var _ gate.Standing = caller{}
+
+func (c caller) Subscribe(ctx context.Context, server, uri string) error {
+	return answered(c.pool.Subscribe(ctx, server, uri))
+}
+
+func (c caller) Unsubscribe(ctx context.Context, server, uri string) error {
+	return answered(c.pool.Unsubscribe(ctx, server, uri))
+}
+
+func (c caller) SetLogLevel(ctx context.Context, level string) { c.pool.SetLogLevel(ctx, level) }
+
+func (c caller) Notify(ctx context.Context, server, method string, params json.RawMessage) {
+	_ = c.pool.Notify(ctx, server, method, params) // a server that does not run has nothing to learn
+}
+
+// answered turns a server's error, or the lack of an answer, into the error
+// that the gate expects.
+func answered(resp upstream.Response, err error) error {
+	var e *upstream.Error
+	switch {
+	case errors.As(err, &e):
+		return failure{e}
+	case err != nil:
+		return err
+	case resp.Error != nil:
+		return resp.Error
+	}
+	return nil
+}
