@@ -67,7 +67,7 @@ func (a *app) logger(cfg config.Log, serving bool) *slog.Logger {
 	text := cfg.Format == config.LogText || cfg.Format != config.LogJSON && isTerminal(a.stderr)
 	if text {
 		_, plain := a.env("NO_COLOR")
-		return slog.New(tint.NewHandler(a.stderr, &tint.Options{Level: level, NoColor: plain || !isTerminal(a.stderr)}))
+		return slog.New(tint.NewTextHandler(a.stderr, &tint.Options{Level: level, NoColor: plain || !isTerminal(a.stderr)}))
 	}
 	return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
 }
