@@ -317,7 +317,7 @@ func (s *Session) canAsk(c *call) bool {
 // ticket, and of any number of answers one runs it.
 func (s *Session) Resume(ctx context.Context, ticket string, r Reply, again Request) Outcome {
 	stale := Outcome{Result: refused(policy.CodeStale, "ticket", "there is no open question under this ticket. Call the tool again if it is still needed.", ticket, true)}
-	t, err := s.g.opts.Inbox.Ticket(ctx, ticket)
+	t, err := s.g.opts.Inbox.Ticket(context.WithoutCancel(ctx), ticket) // a caller that has gone is noted
 	if err != nil || t.Binding.Principal != s.who.Principal {
 		return stale
 	}
