@@ -22,7 +22,7 @@ import (
 )
 
 // built are the programs that the tests run.
-var built struct{ gate, gosdk, node string }
+var built struct{ gate, gosdk, counting, node string }
 
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
@@ -35,7 +35,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	built.gate, built.gosdk = filepath.Join(dir, "mcp-gate"), filepath.Join(dir, "everything-server")
+	built.gate, built.gosdk, built.counting = filepath.Join(dir, "mcp-gate"), filepath.Join(dir, "everything-server"), filepath.Join(dir, "counting")
 	here, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -48,6 +48,7 @@ func run(m *testing.M) int {
 	}
 	for _, b := range []struct{ dir, out, pkg string }{
 		{"..", built.gate, "./cmd/mcp-gate"},
+		{"..", built.counting, "./e2e/counting"},
 		{"gosdk", built.gosdk, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"},
 	} {
 		cmd := exec.Command("go", "build", "-o", b.out, b.pkg)
