@@ -180,7 +180,7 @@ func (c *clause) addJoined(tokens []string, i int, near bool) {
 		w, i = tokens[i+1], i+1
 	}
 	name, v, ok := lex.lemma(w)
-	if !ok {
+	if !ok || i > 0 && (tokens[i-1] == "not" || tokens[i-1] == "never") {
 		return
 	}
 	adjacent := i >= 2 && isVerbForm(tokens[i-2])
@@ -208,9 +208,11 @@ func (c *clause) guess(tokens []string) {
 	}
 }
 
+var spacing = strings.NewReplacer(",", " , ", "/", " / ", "&", " & ", "'s", "")
+
 func sentenceTokens(s string) []string {
 	s = strings.ToLower(s)
-	s = strings.NewReplacer(",", " , ", "/", " / ", "&", " & ", "'s", "").Replace(s)
+	s = spacing.Replace(s)
 	var out []string
 	for _, field := range strings.Fields(s) {
 		if conjunctions[field] {

@@ -1,0 +1,296 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/enum"
+)
+
+// Tier is what a finding does. The zero Tier is none.
+type Tier uint8
+
+const (
+	Block Tier = iota + 1 // the definition is held until a person has seen it
+	Show                  // it is shown with the definition and holds nothing
+)
+
+var tiers = enum.Of[Tier]("tier", "block", "show")
+
+func (t Tier) String() string                { return tiers.Word(t) }
+func (t Tier) MarshalText() ([]byte, error)  { return tiers.Marshal(t) }
+func (t *Tier) UnmarshalText(b []byte) error { return tiers.Unmarshal(b, t) }
+
+// Finding is one thing in a definition that a person should look at. It is an
+// alarm, not a wall: what no scan can find is held by pins, classes and
+// approval.
+type Finding struct {
+	Kind  string `json:"kind"`
+	Tier  Tier   `json:"tier"`
+	Where string `json:"where"` // JSON pointer into the definition; "#" and a number after it for a member's own name
+	Text  string `json:"text"`  // the passage with everything hidden in it made visible, at most 160 bytes
+}
+
+// The kinds of the blocking tier. A benign definition has none of them.
+const (
+	KindHidden    = "hidden-characters" // zero-width, bidirectional, tags, controls
+	KindEscape    = "terminal-escape"
+	KindHomoglyph = "homoglyph"
+	KindEncoded   = "encoded-payload"
+	KindLayout    = "hidden-layout"
+)
+
+// mostFindings bounds what one definition can make a person read.
+const mostFindings = 32
+
+// Scan looks at every string of a definition, names and all, and returns what
+// it finds in the definition's order. Peers are the other tools that stand
+// beside it, for names that imitate one of theirs. Its time is linear in the
+// size of the definition and of the peers' names.
+func Scan(t Tool, peers []Tool) []Finding {
+	s := scanner{seen: map[string]bool{}, read: map[string]bool{}}
+	s.walk(t.Raw)
+	s.name(t, peers)
+	s.mismatch(t)
+	return s.found
+}
+
+type scanner struct {
+	found []Finding
+	seen  map[string]bool // kind and place of each finding
+	read  map[string]bool // texts that were graded: schemas repeat themselves
+}
+
+func (s *scanner) add(kind string, tier Tier, where, passage string) {
+	key := kind + "\x00" + where
+	if s.seen[key] || len(s.found) >= mostFindings && tier == Show {
+		return
+	}
+	if len(s.found) >= mostFindings { // a blocking one is never crowded out
+		i := slices.IndexFunc(s.found, func(f Finding) bool { return f.Tier == Show })
+		if i < 0 {
+			return
+		}
+		s.found = slices.Delete(s.found, i, i+1)
+	}
+	s.seen[key] = true
+	s.found = append(s.found, Finding{kind, tier, where, display(passage, mostShown)})
+}
+
+// walk visits every string of a JSON value, member names included.
+func (s *scanner) walk(raw json.RawMessage) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	type level struct {
+		object, value bool // value: the next string is a member's value
+		key           string
+		n             int
+	}
+	var open []level
+	where := func() string {
+		var b strings.Builder
+		for _, l := range open {
+			b.WriteByte('/')
+			if l.object {
+				b.WriteString(pointerToken(l.key))
+			} else {
+				fmt.Fprint(&b, l.n)
+			}
+		}
+		return b.String()
+	}
+	passed := func() { // a value ended
+		if len(open) > 0 {
+			top := &open[len(open)-1]
+			top.value = false
+			top.n++
+		}
+	}
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return
+		}
+		switch v := token.(type) {
+		case json.Delim:
+			if v == '{' || v == '[' {
+				open = append(open, level{object: v == '{'})
+				continue
+			}
+			open = open[:len(open)-1]
+			passed()
+		case string:
+			if top := len(open) - 1; top >= 0 && open[top].object && !open[top].value {
+				open[top].key, open[top].value = v, true
+				s.key(where(), v)
+				continue
+			}
+			s.text(where(), v)
+			passed()
+		default:
+			passed()
+		}
+	}
+}
+
+func pointerToken(s string) string {
+	if len(s) < 64 && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r >= 0x7f }) {
+		return s
+	}
+	return display(strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1"), 64)
+}
+
+// key scans a member's name. Names of parameters reach the model as its
+// descriptions do.
+func (s *scanner) key(where, name string) {
+	if !strings.Contains(where, "/properties/") && len(name) < 24 && isASCII(name) {
+		return
+	}
+	s.deterministic(where, name, true)
+	s.graded(where, strings.ReplaceAll(name, "_", " "), name)
+}
+
+func (s *scanner) text(where, text string) {
+	isName := where == "/name"
+	s.deterministic(where, text, isName)
+	if !isName {
+		s.graded(where, text, text)
+	}
+}
+
+func (s *scanner) deterministic(where, text string, isName bool) {
+	if isASCII(text) {
+		s.controls(where, text)
+	} else {
+		s.hidden(where, text)
+		s.homoglyphs(where, text, isName)
+	}
+	if len(text) >= shortestEncoded {
+		s.encoded(where, text)
+	}
+	s.layout(where, text)
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// poison is a line of words/poison.txt.
+type poison struct {
+	kind    string
+	needs   [][]string // one word of each group is in any text that matches
+	pattern *regexp.Regexp
+}
+
+func (p *poison) find(text string) []int {
+	for _, group := range p.needs {
+		if !slices.ContainsFunc(group, func(w string) bool { return strings.Contains(text, w) }) {
+			return nil
+		}
+	}
+	return p.pattern.FindStringIndex(text)
+}
+
+var poisons = mustPoisons()
+
+func mustPoisons() []poison {
+	var out []poison
+	eachLine("poison", func(head, body string) error {
+		kind, words, ok := strings.Cut(head, " [")
+		if !ok {
+			return fmt.Errorf("no words in brackets")
+		}
+		p := poison{kind: kind}
+		for group := range strings.SplitSeq(strings.TrimSuffix(words, "]"), " & ") {
+			p.needs = append(p.needs, strings.Split(group, "|"))
+		}
+		var err error
+		p.pattern, err = regexp.Compile(strings.TrimSpace(body))
+		out = append(out, p)
+		return err
+	})
+	return out
+}
+
+// mostGraded bounds how much of one string the graded patterns read; longer
+// ones are read at both ends, where a reader's attention is paid for.
+const mostGraded = 32 << 10
+
+// graded looks for text that is addressed to the model.
+func (s *scanner) graded(where, text, shown string) {
+	if len(text) < 8 {
+		return
+	}
+	if len(text) > mostGraded {
+		text = strings.ToValidUTF8(text[:mostGraded/2], "") + " " + strings.ToValidUTF8(text[len(text)-mostGraded/2:], "")
+	}
+	plain := folded(text)
+	if s.read[plain] {
+		return
+	}
+	s.read[plain] = true
+	for i := range poisons {
+		p := &poisons[i]
+		if at := p.find(plain); at != nil {
+			s.add(p.kind, Show, where, around(plain, at[0], at[1]))
+		}
+	}
+}
+
+// around is a passage with a little of what surrounds it.
+func around(s string, from, to int) string {
+	from, to = max(0, from-16), min(len(s), max(to, from+40)+24)
+	return strings.ToValidUTF8(s[from:to], "")
+}
+
+// name looks for a name that imitates a peer's, and for another server's tool
+// that the description gives orders about.
+func (s *scanner) name(t Tool, peers []Tool) {
+	own := skeleton(t.ID.Tool)
+	plain := ""
+	for _, p := range peers {
+		if p.ID == t.ID || p.ID.Server == t.ID.Server && p.ID.Tool == t.ID.Tool {
+			continue
+		}
+		switch {
+		case p.ID.Server != t.ID.Server && p.ID.Tool == t.ID.Tool:
+			s.add("name-collision", Show, "/name", p.ID.String())
+		case p.ID.Tool != t.ID.Tool && skeleton(p.ID.Tool) == own:
+			s.add(KindHomoglyph, Block, "/name", t.ID.Tool+" looks like "+p.ID.Tool)
+		}
+		if p.ID.Server == t.ID.Server || len(p.ID.Tool) < 4 || !strings.ContainsAny(p.ID.Tool, "_-.") {
+			continue
+		}
+		if plain == "" {
+			plain = folded(t.Description)
+		}
+		if i := strings.Index(plain, strings.ToLower(p.ID.Tool)); i >= 0 && ordering.MatchString(plain) {
+			s.add("shadowing", Show, "/description", around(plain, i, i+len(p.ID.Tool)))
+		}
+	}
+}
+
+var ordering = regexp.MustCompile(`\b(must|always|instead|before|never|do not|don't|replace|override|first|whenever|every time|also)\b`)
+
+// mismatch looks for a name that promises to read where the description
+// destroys, sends or runs, and for claims of the same kind.
+func (s *scanner) mismatch(t Tool) {
+	f := featuresOf(t)
+	name, described := f.byName(), f.byDescription()
+	if name.class == engagement.Read && name.strong && described.class >= engagement.SourceFileWrite && described.strong && !vague(described.verb) {
+		s.add("mismatch", Show, "/description", f.first)
+	}
+	if is(t.Hints.ReadOnly, true) && name.strong && name.class == engagement.Destructive && lex.verbs[name.verb].always {
+		s.add("mismatch", Show, "/annotations/readOnlyHint", t.ID.Tool+" claims to be read-only")
+	}
+}
