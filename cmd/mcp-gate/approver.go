@@ -100,7 +100,7 @@ func (a *app) approverEnroll(ctx context.Context, d *desk, label, by string) err
 	if len(d.ring.Approvers()) > 0 {
 		var err error
 		if old, err = a.unlock(ctx, d, by, "Passphrase of an enrolled key, which has to sign for the new one: "); err != nil {
-			return errors.Join(err, d.recordApprover("was not enrolled", label, "", err))
+			return errors.Join(err, d.recordApprover("was not enrolled", "", "", err))
 		}
 		defer old.Forget()
 	} else {

@@ -35,7 +35,7 @@ A unique beginning of a ticket is enough wherever one is named.`,
 		},
 	}
 	c.AddCommand(a.inboxListCommand(), a.inboxShowCommand(), a.inboxApproveCommand(), a.inboxDenyCommand(),
-		a.inboxSettleCommand(), a.inboxStatsCommand())
+		a.inboxSettleCommand(), a.inboxRunCommand(), a.inboxStatsCommand())
 	return c
 }
 
@@ -472,7 +472,7 @@ func (d *desk) whoRuns(ctx context.Context, t inbox.Ticket) string {
 	case err == nil && store.Life(p) == inbox.Unclear:
 		return "the gate that asked is on another host; it runs the call if it still lives"
 	}
-	return "the gate that asked is gone; another one with the same server runs it, until " + t.Binding.Expires.Local().Format("Mon 15:04")
+	return "the gate that asked is gone; the next one with that server runs it, or mcp-gate inbox run, until " + t.Binding.Expires.Local().Format("Mon 15:04")
 }
 
 func (a *app) inboxDeny(ctx context.Context, d *desk, names []string, note string) error {
