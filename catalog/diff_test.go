@@ -132,7 +132,7 @@ func randomJSON(r *rand.Rand, depth int) string {
 // in the old value, what it calls new in the new one.
 func TestADiffIsEmptyExactlyForEqualDigests(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 0))
-	for range 20_000 {
+	for range 3000 {
 		was, now := randomJSON(r, 2), randomJSON(r, 2)
 		changes, err := Diff(json.RawMessage(was), json.RawMessage(now))
 		if err != nil {
@@ -158,7 +158,7 @@ func TestADiffIsEmptyExactlyForEqualDigests(t *testing.T) {
 // two sides can be rebuilt from it.
 func TestAScriptTurnsOneIntoTheOther(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 0))
-	for range 5000 {
+	for range 2000 {
 		side := func() []string {
 			var s []string
 			for range r.IntN(12) {

@@ -64,7 +64,7 @@ func encode(t *testing.T, l Lock) string {
 
 func TestALockReadsBackAsItWasWritten(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 0))
-	for range 3000 {
+	for range 400 {
 		l := randomLock(r)
 		text := encode(t, l)
 		back, err := ParseLock([]byte(text))
@@ -139,7 +139,7 @@ func clone(t *testing.T, l Lock) Lock {
 
 func TestIndependentChangesMergeLineByLine(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 0))
-	for range 1000 {
+	for range 150 {
 		base := randomLock(r)
 		base.Servers["shared"] = randomRecord(r)
 		base.Servers["left"], base.Servers["right"] = randomRecord(r), randomRecord(r)
