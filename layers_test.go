@@ -40,6 +40,7 @@ var layers = []struct {
 	{"gate", []string{"engagement", "catalog", "policy", "prefix", "inbox", "artifacts", "checkpoint", "audit"}, nil},
 	{"transport", []string{"engagement", "policy", "gate"}, []string{"github.com/mark3labs/mcp-go"}},
 	{"store", []string{"engagement", "catalog", "inbox", "checkpoint", "gate"}, []string{"modernc.org/sqlite"}},
+	{"clients", []string{"catalog"}, []string{"github.com/tailscale/hujson", "github.com/goccy/go-yaml", "github.com/pelletier/go-toml/v2"}},
 	{"config", []string{"engagement", "catalog", "policy", "prefix", "upstream", "transport"}, []string{"github.com/goccy/go-yaml", "github.com/tailscale/hujson"}},
 	{"internal/fakemcp", nil, nil},
 	{"internal/sample", nil, []string{"github.com/mark3labs/mcp-go", "golang.org/x/sys"}},
