@@ -50,6 +50,11 @@ type Offered struct {
 	Tool     Tool
 	Class    Class    // as inferred, without the owner's own word
 	Blocking []string // kinds of its findings in the blocking tier
+	// Beside are the blocking kinds that it has only because of tools that
+	// stand beside it. They hold what is not accepted yet, and nothing else: a
+	// newcomer that imitates a tool must not cost the tool its place.
+	Beside   []string
+	Findings []Finding // all of them, for a person
 }
 
 // Status is how one tool of a server stands.
@@ -133,11 +138,13 @@ func (l Lock) tools(o Offer, r Record, void string, first bool) []Status {
 		s := Status{ID: ToolID{alias, name}, Offered: t}
 		pin, pinned := r.Tools[name]
 		s.Pinned = pin.Digest
-		if pin.Digest != t.Tool.Digest || void != "" {
-			pin.Despite = nil
+		same := pin.Digest == t.Tool.Digest
+		if same && void == "" {
+			s.Unwaived = without(t.Blocking, pin.Despite)
+		} else {
+			s.Unwaived = without(slices.Concat(t.Blocking, t.Beside), nil)
 		}
-		s.Unwaived = without(t.Blocking, pin.Despite)
-		s.State, s.Why = standing(void, first, pinned, pin.Digest == t.Tool.Digest, s.Unwaived)
+		s.State, s.Why = standing(void, first, pinned, same, s.Unwaived)
 		all = append(all, s)
 	}
 	for name, pin := range r.Tools {

@@ -1,0 +1,70 @@
+package catalog
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+)
+
+// NewOffer classes and scans what a server shows now. Beside are the accepted
+// tools of other servers, whose names nobody may imitate. The caller sets the
+// fields that say which server it is.
+func NewOffer(tools []Tool, trust Trust, instructions string, beside []Tool) Offer {
+	o := Offer{Instructions: instructions, Blocking: BlockingKinds(scanText(instructions))}
+	alike := map[string][]Tool{}
+	for _, group := range [][]Tool{tools, beside} {
+		for _, t := range group {
+			look := skeleton(t.ID.Tool)
+			alike[look] = append(alike[look], t)
+		}
+	}
+	for _, t := range tools {
+		names := scanner{seen: map[string]bool{}, read: map[string]bool{}}
+		names.name(t, imitations(t, alike[skeleton(t.ID.Tool)]))
+		own := Scan(t, nil)
+		o.Tools = append(o.Tools, Offered{
+			Tool: t, Class: Classify(t, trust, Override{}),
+			Blocking: BlockingKinds(own), Beside: BlockingKinds(names.found), Findings: append(own, names.found...),
+		})
+	}
+	return o
+}
+
+// imitations leaves out the tools whose name is the same word in another case or
+// with other separators: list-tables beside list_tables is a habit, no mask.
+func imitations(t Tool, alike []Tool) []Tool {
+	spelling := func(name string) string {
+		return strings.ToLower(strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(name))
+	}
+	own := spelling(t.ID.Tool)
+	var others []Tool
+	for _, p := range alike {
+		if spelling(p.ID.Tool) != own {
+			others = append(others, p)
+		}
+	}
+	return others
+}
+
+// BlockingKinds returns the kinds of the findings that hold a definition,
+// sorted, each once.
+func BlockingKinds(findings []Finding) []string {
+	var kinds []string
+	for _, f := range findings {
+		if f.Tier == Block {
+			kinds = append(kinds, f.Kind)
+		}
+	}
+	return without(kinds, nil)
+}
+
+// scanText looks at a text that is no part of a definition as if it were the
+// description of one.
+func scanText(text string) []Finding {
+	if text == "" {
+		return nil
+	}
+	raw := append([]byte(`{"name":"instructions","description":`), strictjson.AppendString(nil, text)...)
+	return Scan(Tool{ID: ToolID{Tool: "instructions"}, Raw: json.RawMessage(append(raw, '}')), Description: text}, nil)
+}
