@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -353,5 +352,3 @@ func BenchmarkInspect10MB(b *testing.B) {
 		})
 	}
 }
-
-func TestMain(m *testing.M) { os.Exit(m.Run()) }

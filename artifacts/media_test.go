@@ -63,8 +63,8 @@ func drawnChart(w, h int) *image.RGBA {
 	return m
 }
 
-// window is dark and full of text, as a terminal is.
-func window(w, h int) *image.RGBA {
+// terminal is dark and full of text.
+func terminal(w, h int) *image.RGBA {
 	m := image.NewRGBA(image.Rect(0, 0, w, h))
 	draw.Draw(m, m.Bounds(), image.NewUniform(color.RGBA{30, 30, 40, 255}), image.Point{}, draw.Src)
 	for y := 14; y < h; y += 14 {
@@ -131,7 +131,7 @@ func TestDrawnOrSeen(t *testing.T) {
 	}{
 		"a chart":                        {chart, rendered},
 		"a chart with a palette":         {pngOf(t, paletted(drawnChart(320, 200))), rendered},
-		"a terminal":                     {pngOf(t, window(480, 300)), rendered},
+		"a terminal":                     {pngOf(t, terminal(480, 300)), rendered},
 		"a GIF of a chart":               {gifOf(t, drawnChart(320, 200)), rendered},
 		"an SVG":                         {[]byte(`<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>`), rendered},
 		"a photograph as PNG":            {pngOf(t, photograph(200, 150)), raw},
@@ -165,7 +165,7 @@ func TestDrawnOrSeen(t *testing.T) {
 }
 
 func BenchmarkSniffPNG(b *testing.B) {
-	for name, m := range map[string]image.Image{"window": window(1920, 1080), "photograph": photograph(1920, 1080)} {
+	for name, m := range map[string]image.Image{"terminal": terminal(1920, 1080), "photograph": photograph(1920, 1080)} {
 		data := pngOf(b, m)
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(data)))
