@@ -205,6 +205,7 @@ func (g *Gate) RunAllowed(ctx context.Context) int {
 	lost, err := g.opts.Inbox.Recover(ctx)
 	for _, t := range lost {
 		g.opts.Log.Warn("a ticket was left by a process that died, or its time is over", "ticket", t.ID, "state", t.State)
+		g.recordEnd(t)
 	}
 	if err != nil && ctx.Err() == nil {
 		g.opts.Log.Warn("tickets could not be looked through", "error", err)
@@ -220,6 +221,18 @@ func (g *Gate) RunAllowed(ctx context.Context) int {
 		}
 	}
 	return ran
+}
+
+// recordEnd writes down how a ticket ended, or came to be in doubt, that nobody
+// was waiting for.
+func (g *Gate) recordEnd(t inbox.Ticket) {
+	e := audit.Event{
+		Kind: audit.Note, Code: word(endings[t.State]), Rule: "ticket", Ticket: t.ID, Session: t.Binding.Session, Principal: t.Binding.Principal,
+		Tool: t.View.Tool.String(), Class: word(t.View.Class), Binding: t.Binding.Digest(), ArgsDigest: t.Binding.Args, Note: t.Note,
+	}
+	if err := g.opts.Audit.Record(e); err != nil {
+		g.opts.Log.Error("the end of a ticket could not be written down", "ticket", t.ID, "error", err)
+	}
 }
 
 // runTicket runs one allowed call on behalf of the session that asked. It
