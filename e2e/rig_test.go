@@ -80,6 +80,35 @@ func (r *rig) server() map[string]any {
 	}
 }
 
+// configure changes the configuration of gates to come.
+func (r *rig) configure(edit func(cfg map[string]any)) {
+	r.t.Helper()
+	file := filepath.Join(r.home, "config.jsonc")
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var cfg map[string]any
+	if err := json.Unmarshal(raw, &cfg); err != nil {
+		r.t.Fatal(err)
+	}
+	edit(cfg)
+	if raw, err = json.Marshal(cfg); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// describe changes the definition of erase that servers to come offer.
+func (r *rig) describe(text string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.text, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // ran says how often each nonce was counted, by any tool.
 func (r *rig) ran() map[string]int {
 	r.t.Helper()
