@@ -68,10 +68,24 @@ type flightKey struct{}
 // where there is no client.
 func Terms(ctx context.Context) (capabilities json.RawMessage, logLevel string) {
 	f, _ := ctx.Value(flightKey{}).(*flight)
-	if f == nil || f.c.client == nil {
+	switch {
+	case f == nil || f.c.client == nil:
 		return json.RawMessage("{}"), ""
+	case f.c.client.Modern():
+		return f.c.client.Declared(), f.c.client.LogLevel()
 	}
-	return f.c.client.Declared(), f.c.client.LogLevel()
+	return f.c.client.Declared(), f.s.side.wanted()
+}
+
+// wanted is the least level of log messages for a client that says it once for
+// all requests, or never.
+func (d *side) wanted() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.level == "" {
+		return usualLevel
+	}
+	return d.level
 }
 
 // relay is what the gate knows of calls that are on their way, to tell whose
@@ -220,11 +234,11 @@ func (f *flight) answered(ctx context.Context, result json.RawMessage) (json.Raw
 		return nil, e
 	}
 	params := f.c.params()
-	for name, value := range map[string]json.RawMessage{"inputResponses": responses, "requestState": state} {
-		if value == nil {
+	for _, m := range []member{{"inputResponses", responses}, {"requestState", state}} {
+		if len(m.raw) == 0 {
 			continue
 		}
-		if params, err = strictjson.Set(params, name, value); err != nil {
+		if params, err = strictjson.Set(params, m.name, m.raw); err != nil {
 			return nil, err
 		}
 	}
@@ -669,16 +683,8 @@ func (s *Session) log(client Client, server, level string, params json.RawMessag
 		if wanted := client.LogLevel(); wanted == "" || !loud(level, wanted) {
 			return
 		}
-	} else {
-		s.side.mu.Lock()
-		wanted := s.side.level
-		s.side.mu.Unlock()
-		if wanted == "" {
-			wanted = usualLevel
-		}
-		if !loud(level, wanted) {
-			return
-		}
+	} else if !loud(level, s.side.wanted()) {
+		return
 	}
 	if d := policy.Decide(s.facts(s.aside(server, "notifications/message", params))); d.Verdict != policy.Run {
 		s.g.opts.Log.Debug("a log message is withheld", "server", server, "code", d.Code)
