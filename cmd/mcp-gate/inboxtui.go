@@ -446,11 +446,11 @@ func (m *inboxModel) View() tea.View {
 	}
 	rows := []string{m.style("7", m.fit(m.title()))}
 	for i := range m.room() {
+		line := ""
 		if i < len(body) {
-			rows = append(rows, body[i])
-		} else {
-			rows = append(rows, "")
+			line = ansi.Truncate(body[i], m.width, "…")
 		}
+		rows = append(rows, line)
 	}
 	rows = append(rows, m.style("1", ansi.Truncate(inbox.DisplayLine(m.status), m.width, "…")))
 	keys := m.keys()
@@ -462,7 +462,7 @@ func (m *inboxModel) View() tea.View {
 
 // style sets an attribute (SGR) for the text, where attributes are wanted.
 func (m *inboxModel) style(attribute, text string) string {
-	if !m.styled || text == "" {
+	if !m.styled || text == "" || attribute == "" {
 		return text
 	}
 	return "\x1b[" + attribute + "m" + text + "\x1b[0m"
@@ -502,14 +502,26 @@ func (m *inboxModel) listBody() []string {
 	first := max(m.index()-m.room()+1, 0)
 	var rows []string
 	for _, t := range m.tickets[first:min(first+m.room(), len(m.tickets))] {
-		row := fmt.Sprintf("%s  %-9s %-17s %s  %s", shortID(t.ID), t.State, t.View.Class, inbox.DisplayLine(t.View.Tool.String()), ticketTime(t, m.now()))
+		mark, attribute := "  ", ""
 		if t.ID == m.selected {
-			rows = append(rows, m.style("1", m.fit("> "+row)))
-		} else {
-			rows = append(rows, ansi.Truncate("  "+row, m.width, "…"))
+			mark, attribute = "> ", "1"
 		}
+		rows = append(rows, m.style(attribute, mark+m.listRow(t)))
 	}
 	return rows
+}
+
+// listRow is a ticket in one line, without the mark before it.
+func (m *inboxModel) listRow(t inbox.Ticket) string {
+	facts := fmt.Sprintf("%s  %-9s%-17s", shortID(t.ID), t.State, t.View.Class)
+	when := fmt.Sprintf("%12s", span(t.Binding.Expires.Sub(m.now()))+" left")
+	if t.State != inbox.Pending && t.State != inbox.Approved {
+		when = ""
+	}
+	room := max(m.width-2-len(facts)-2-12, 8)
+	tool := ansi.Truncate(inbox.DisplayLine(t.View.Tool.String()), room, "…")
+	pad := strings.Repeat(" ", max(room-ansi.StringWidth(tool), 0))
+	return ansi.Truncate(facts+" "+tool+pad+" "+when, m.width-2, "…")
 }
 
 // keys are the two lines below the status: what is typed, and what keys do.
@@ -538,14 +550,14 @@ func (m *inboxModel) keys() [2]string {
 
 func (m *inboxModel) cardKeys() string {
 	t, _ := m.current()
-	move := "j k space scroll  [ ] other cards  ? help  q back"
+	move := "space scroll  ] next  ? help  q back"
 	switch {
 	case !m.awake():
 		return move
 	case t.State == inbox.Pending && m.whole():
 		return "a allow once  n deny  l later  " + move
 	case t.State == inbox.Pending:
-		return "n deny  l later  (read to the end to allow)  " + move
+		return "n deny  l later  space on: read it all to allow  ? help  q back"
 	case t.State == inbox.Unknown:
 		return "y it happened  x it did not  " + move
 	}
