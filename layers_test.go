@@ -30,6 +30,8 @@ var layers = []struct {
 	{"engagement", nil, []string{"github.com/go-json-experiment/json"}},
 	{"audit", nil, nil},
 	{"checkpoint", nil, nil},
+	{"vault", nil, []string{"github.com/zalando/go-keyring", "golang.org/x/sys"}},
+	{"signin", []string{"vault"}, []string{"golang.org/x/oauth2"}},
 	{"reader", []string{"engagement"}, []string{"github.com/kljensen/snowball"}},
 	{"catalog", []string{"engagement"}, []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/kljensen/snowball"}},
 	{"artifacts", []string{"engagement"}, []string{"github.com/go-json-experiment/json", "golang.org/x/image", "golang.org/x/sys", "github.com/jmespath-community/go-jmespath"}},

@@ -1,0 +1,26 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package vault
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+func lockFile(path string) (unlock func() error, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(&os.PathError{Op: "lock", Path: path, Err: err}, f.Close())
+	}
+	return f.Close, nil
+}
