@@ -239,6 +239,7 @@ func (in *inspector) dataURIs(b []byte, layer int) {
 		if end := bytes.IndexAny(body, " \t\n\r\"'<>)"); end >= 0 {
 			body = body[:end]
 		}
+		b = b[comma+1+len(body):]
 		text, err := url.PathUnescape(string(body))
 		if err != nil {
 			in.found = in.found.Union(rows)

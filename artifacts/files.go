@@ -153,8 +153,28 @@ func (r *FileRows) ids() ([]string, error) {
 	return ids, nil
 }
 
+// alone holds off other changes of rows that are there: one that is touched
+// must not come back after it was deleted.
+func (r *FileRows) alone() (unlock func(), err error) {
+	f, err := r.dir.OpenFile("lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock artifact rows: %w", err)
+	}
+	unlock = func() { _ = f.Close() } // which gives the lock back
+	if err := lockFile(f, true, true); err != nil {
+		unlock()
+		return nil, fmt.Errorf("lock artifact rows: %w", err)
+	}
+	return unlock, nil
+}
+
 // Touch implements [Rows].
 func (r *FileRows) Touch(ctx context.Context, id string, expires time.Time) error {
+	unlock, err := r.alone()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	a, err := r.Get(ctx, id)
 	if err != nil {
 		return err
@@ -175,6 +195,11 @@ func (r *FileRows) Delete(_ context.Context, id string) error {
 	if !validID(id) {
 		return nil
 	}
+	unlock, err := r.alone()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	r.mu.Lock()
 	delete(r.seen, id)
 	r.mu.Unlock()

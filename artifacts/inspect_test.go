@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
@@ -271,6 +272,26 @@ func TestFoundAnywhere(t *testing.T) {
 		value = wrap(r.IntN(4), value)
 		if got := Inspect(json.RawMessage(`{"content":[],"structuredContent":{"v":` + value + `}}`)); !got.Classes.Has(engagement.RowLevel) {
 			t.Fatalf("no rows found in %s", value)
+		}
+	}
+}
+
+// What is built to be slow takes no more than a small multiple of what is not.
+func TestTimeIsBounded(t *testing.T) {
+	const size = 1 << 20
+	for _, unit := range []string{
+		"data:a/b,", "[", "{\"a\":", "[[1,", "<a", "<a><b>", "</x>", "\"", "\",", "\"\n", "['", "(\"", "a,\"b\n", "<!--", "<!-- --", "style=", "refused\n", "\x1b[", "\u200d", "eyJ",
+		"A", "QUFB\n", "{\"a\":\"{\\\"a\\\":", "a:b\n", "- a: b\n", "a  b\n", "a|b", ";", "-----BEGIN PRIVATE KEY-----", "https://a:b", "sk-", "%2C", "<td>", "<tr><td", "mcp-gate/",
+	} {
+		text := strings.Repeat(unit, size/len(unit))
+		begun := time.Now()
+		Inspect(textResult(text))
+		TablesOf([]byte(text))
+		Redact(text)
+		if took := time.Since(begun); took > 20*time.Second {
+			t.Errorf("%q repeated to 1 MB takes %v", unit, took)
+		} else if took > time.Second {
+			t.Logf("%q repeated to 1 MB takes %v", unit, took)
 		}
 	}
 }

@@ -51,6 +51,17 @@ func TestMarksOfWhatHidesOrImitates(t *testing.T) {
 	}
 }
 
+func TestKeysOfTheGateInStructuredContent(t *testing.T) {
+	for _, value := range []string{`{"mcp-gate/ticket":1}`, `{"a":[{"MCP-Gate/refusal":{}}]}`, `{"mcp\u002dgate/x":1}`} {
+		if got := InspectValue([]byte(value)); !got.Marks.Has(MarkImitation) {
+			t.Errorf("%s: marked %v", value, got.Marks.List())
+		}
+	}
+	if got := InspectValue([]byte(`{"mcp-gateway":1,"repo":"mcp-gate/mcp-gate"}`)); got.Marks.Any() {
+		t.Errorf("a name that is near: marked %v", got.Marks.List())
+	}
+}
+
 func TestOrdinaryTextHasNoMark(t *testing.T) {
 	for name, text := range map[string]string{
 		"ASCII":                        "Hello,\tworld.\r\nBye.\f\n",

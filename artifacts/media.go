@@ -3,6 +3,7 @@ package artifacts
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"image"
 	_ "image/gif"  // decoders that image.Decode finds by magic bytes
 	_ "image/jpeg" // as above
@@ -109,7 +110,7 @@ func Sniff(b []byte) Media {
 		case "video/mp4":
 			m.Type = brandOf(b)
 		}
-		if config, _, err := image.DecodeConfig(bytes.NewReader(b)); err == nil {
+		if config, err := dimensions(b); err == nil {
 			m.Width, m.Height = config.Width, config.Height
 		}
 		return m
@@ -121,6 +122,28 @@ func Sniff(b []byte) Media {
 		return Media{Type: "image/svg+xml", Class: rendered}
 	}
 	return Media{}
+}
+
+// dimensions and decode keep a fault in a decoder from being the gate's: what
+// makes one panic is no picture.
+func dimensions(b []byte) (config image.Config, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("read picture: %v", r)
+		}
+	}()
+	config, _, err = image.DecodeConfig(bytes.NewReader(b))
+	return config, err
+}
+
+func decode(b []byte) (picture image.Image, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("read picture: %v", r)
+		}
+	}()
+	picture, _, err = image.Decode(bytes.NewReader(b))
+	return picture, err
 }
 
 // brandOf names what an ISO base media file holds.

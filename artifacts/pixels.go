@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/zlib"
 	"encoding/binary"
-	"image"
 	"io"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
@@ -188,11 +187,11 @@ func classOfDecoded(b []byte) engagement.EgressSet {
 	if len(b) > 15 && string(b[8:12]) == "WEBP" && string(b[12:16]) != "VP8L" {
 		return raw
 	}
-	config, _, err := image.DecodeConfig(bytes.NewReader(b))
+	config, err := dimensions(b)
 	if err != nil || config.Width*config.Height > maxLook || config.Width <= 0 || config.Height <= 0 {
 		return raw
 	}
-	picture, _, err := image.Decode(bytes.NewReader(b))
+	picture, err := decode(b)
 	if err != nil {
 		return raw
 	}

@@ -398,6 +398,23 @@ func (s *Store) Remove(ctx context.Context, id, principal string) error {
 	return err
 }
 
+// Extend keeps an artifact of a principal for the store's time from now on, and
+// never for less than it would have been kept.
+func (s *Store) Extend(ctx context.Context, id, principal string) error {
+	a, err := s.Get(ctx, id, principal)
+	if err != nil {
+		return err
+	}
+	until := s.o.Now().Add(s.o.Keep)
+	if !until.After(a.Expires) {
+		return nil
+	}
+	if err := s.rows.Touch(ctx, id, until); err != nil {
+		return notFound(err)
+	}
+	return nil
+}
+
 // Usage says how much is kept, and of how much.
 func (s *Store) Usage(ctx context.Context) (used Usage, quota int64, err error) {
 	used, err = s.rows.Usage(ctx)

@@ -228,6 +228,22 @@ func TestAShortIDFindsOnlyOnesOwn(t *testing.T) {
 	}
 }
 
+func TestExtending(t *testing.T) {
+	s := openShop(t, t.TempDir(), Options{Keep: time.Hour})
+	a := s.keep(t, "x", Meta{})
+	s.later(50 * time.Minute)
+	if err := s.Extend(t.Context(), a.ID, "local"); err != nil {
+		t.Fatal(err)
+	}
+	s.later(50 * time.Minute)
+	if s.content(t, a.ID) != "x" {
+		t.Error("not extended")
+	}
+	if err := s.Extend(t.Context(), a.ID, "someone-else"); err != ErrNotFound {
+		t.Errorf("by somebody else: %v, want %v", err, ErrNotFound)
+	}
+}
+
 func TestAFullStoreSaysHowToMakeRoom(t *testing.T) {
 	s := openShop(t, t.TempDir(), Options{Quota: 1000, Keep: time.Hour})
 	first := s.keep(t, strings.Repeat("a", 600), Meta{})

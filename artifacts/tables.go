@@ -15,6 +15,7 @@ const (
 	maxTables  = 8  // of one result
 	maxColumns = 64 // of one table
 	maxJSONTry = 16 // values looked for between the words of a text
+	maxLevels  = 48 // of arrays and objects around a table, each of which is read again
 )
 
 // A sheet is a table where it stands: its rows are read again each time.
@@ -161,7 +162,7 @@ func (f *finder) between(b []byte, layer int) {
 // json finds the tables of a JSON value: arrays of objects or arrays, objects
 // of such under keys, objects of columns. A table's cells are not looked into.
 func (f *finder) json(b []byte, layer int) {
-	if f.full() || len(b) == 0 || layer > maxNesting {
+	if f.full() || len(b) == 0 || layer > maxLevels {
 		return
 	}
 	switch b[0] {

@@ -25,16 +25,16 @@ var ErrPicture = errors.New("not a picture that can be scaled")
 // shape; it is never scaled up. Pictures of more than 24 million pixels, and formats without a decoder, are errors wrapping
 // [ErrPicture].
 func Thumbnail(b []byte, width, height int) ([]byte, Media, error) {
-	config, format, err := image.DecodeConfig(bytes.NewReader(b))
+	config, err := dimensions(b)
 	if err != nil {
 		return nil, Media{}, fmt.Errorf("%w: %v", ErrPicture, err)
 	}
 	if config.Width <= 0 || config.Height <= 0 || config.Width > maxPixels/config.Height {
 		return nil, Media{}, fmt.Errorf("%w: %d by %d pixels are too many", ErrPicture, config.Width, config.Height)
 	}
-	picture, _, err := image.Decode(bytes.NewReader(b))
+	picture, err := decode(b)
 	if err != nil {
-		return nil, Media{}, fmt.Errorf("%w: %s: %v", ErrPicture, format, err)
+		return nil, Media{}, fmt.Errorf("%w: %v", ErrPicture, err)
 	}
 	w, h := fit(config.Width, config.Height, width, height)
 	scaled := image.NewRGBA(image.Rect(0, 0, w, h))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"strconv"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -152,6 +153,9 @@ func (in *inspector) json(b []byte, layer int) int {
 			}
 			if name {
 				in.frames[len(in.frames)-1].member(value)
+				if isGateKey(value) {
+					in.marks[MarkImitation]++
+				}
 				if len(value) > 64 {
 					in.str(value, layer)
 				}
@@ -171,6 +175,15 @@ func (in *inspector) spent(d *jsontext.Decoder) int {
 	n := int(d.InputOffset())
 	in.afford(n)
 	return n
+}
+
+// isGateKey reports whether the quoted name is one that only the gate may write.
+func isGateKey(quoted []byte) bool {
+	if bytes.IndexByte(quoted, '\\') >= 0 {
+		quoted = []byte(strconv.Quote(unquoted(quoted)))
+	}
+	const gate = "mcp-gate/"
+	return len(quoted) > len(gate)+1 && bytes.EqualFold(quoted[1:len(gate)+1], []byte(gate))
 }
 
 // member notes the name of a member.
@@ -263,7 +276,7 @@ const maxLines = 1 << 20
 
 // lines looks at an array of strings as at the lines of a text.
 func (in *inspector) lines(array []byte, layer int) {
-	if len(array) > maxLines || in.found.Has(rowLevel) || bytes.IndexAny(array[1:len(array)-1], ",;\t|:{") < 0 || layer >= maxLayers || !in.afford(len(array)) {
+	if len(array) > maxLines || in.found.Has(rowLevel) || !bytes.ContainsAny(array[1:len(array)-1], ",;\t|:{") || layer >= maxLayers || !in.afford(len(array)) {
 		return
 	}
 	var text []byte
