@@ -98,6 +98,9 @@ func text(t string, isError bool) gate.Outcome {
 
 func (s *fakeSession) Call(ctx context.Context, r gate.Request) gate.Outcome {
 	s.calls.Add(1)
+	if r.Method != "" {
+		return used(r)
+	}
 	kind, arg, _ := strings.Cut(r.Name, ":")
 	switch kind {
 	case "echo", "sql":
@@ -120,6 +123,7 @@ func (s *fakeSession) Call(ctx context.Context, r gate.Request) gate.Outcome {
 		case <-s.gate:
 			return text("held", false)
 		case <-ctx.Done():
+			s.started <- "cancelled"
 			return text("cancelled", true)
 		}
 	case "deaf": // does not mind its context
@@ -143,6 +147,32 @@ func (s *fakeSession) Call(ctx context.Context, r gate.Request) gate.Outcome {
 			}()
 		}
 		return text("done", false)
+	case "input": // puts its arguments to the client, and what came of that into its result
+		if r.Progress != nil {
+			r.Progress(json.RawMessage(`{"progressToken":"u","progress":1}`))
+		}
+		answers, e := r.Client.Input(ctx, r.Args)
+		if e != nil {
+			s.started <- "input ended"
+			return gate.Outcome{Error: e}
+		}
+		if arg == "twice" {
+			if answers, e = r.Client.Input(ctx, nil); e != nil {
+				return gate.Outcome{Error: e}
+			}
+		}
+		if r.Progress != nil {
+			r.Progress(json.RawMessage(`{"progressToken":"u","progress":2}`))
+		}
+		return text("answers "+string(answers), false)
+	case "log":
+		told := 0
+		for i := range 3 {
+			if r.Client.Tell("notifications/message", fmt.Appendf(nil, `{"level":"error","data":%d,"_meta":{"io.modelcontextprotocol/subscriptionId":9,"x":1}}`, i)) {
+				told++
+			}
+		}
+		return text(fmt.Sprintf("told %d, wants %q of %s", told, r.Client.LogLevel(), r.Client.Declared()), false)
 	case "ask", "askagain":
 		return s.question(r)
 	}
@@ -322,9 +352,26 @@ func (s *fakeSession) Subscribe(_ context.Context, uri string) *jsonrpc.Error {
 }
 func (s *fakeSession) Unsubscribe(context.Context, string) *jsonrpc.Error { return nil }
 func (s *fakeSession) SetLogLevel(context.Context, string)                {}
-func (s *fakeSession) RootsChanged(context.Context)                       {}
+func (s *fakeSession) RootsChanged(context.Context)                       { s.started <- "roots" }
 
 func (s *fakeSession) Listen(l *gate.Listener) (end func()) {
 	s.listening <- l
 	return func() {}
+}
+
+// used answers what is not a tool's with what arrived.
+func used(r gate.Request) gate.Outcome {
+	switch r.Name {
+	case "gone:":
+		return gate.Outcome{Error: &jsonrpc.Error{Code: gate.CodeNotFound, Message: "Resource not found", Data: json.RawMessage(`{"uri":"gone:"}`)}}
+	case "refused:":
+		return gate.Outcome{Result: json.RawMessage(`{"content":[{"type":"text","text":"refused [egress]: no"}],"isError":true,"_meta":{"mcp-gate/refusal":{"code":"egress"}}}`)}
+	case "aged:":
+		return gate.Outcome{Result: json.RawMessage(`{"contents":[],"ttlMs":7,"cacheScope":"public"}`)}
+	}
+	b := append([]byte(`{"got":`), r.Args...)
+	if r.Meta != nil {
+		b = append(append(b, `,"meta":`...), r.Meta...)
+	}
+	return gate.Outcome{Result: append(b, '}')}
 }
