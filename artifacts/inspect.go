@@ -93,6 +93,7 @@ type inspector struct {
 	partial bool
 	left    int // bytes that may still be looked at
 	frames  []frame
+	fields  int      // of the array or object that was walked last
 	texts   [][]byte // short texts of the blocks, which together may be rows
 	joined  int
 }
@@ -399,6 +400,9 @@ func (in *inspector) records(b []byte, layer int) {
 		return
 	}
 	in.embedded(b, layer)
+	if plain := unescaped(b); plain != nil && layer < maxLayers && in.afford(len(plain)) && !in.found.Has(engagement.RowLevel) {
+		in.records(plain, layer+1)
+	}
 }
 
 // maxValues bounds how many JSON values are looked for in one text.
@@ -407,7 +411,7 @@ const maxValues = 64
 // embedded looks into JSON values in a text, at the beginning of a line or
 // after a space.
 func (in *inspector) embedded(b []byte, layer int) {
-	tries := 0
+	tries, values := 0, 0
 	for at := 0; at < len(b); {
 		i := bytes.IndexAny(b[at:], "{[")
 		if i < 0 {
@@ -421,7 +425,13 @@ func (in *inspector) embedded(b []byte, layer int) {
 		if tries++; tries > maxValues {
 			return // rows beyond are still seen as brackets
 		}
+		in.fields = 0
 		size := in.json(b[at:], layer+1)
+		if in.fields >= minFields {
+			if values++; values >= minRows { // one a line, with words between
+				in.found = in.found.Union(rows)
+			}
+		}
 		if in.found.Has(engagement.RowLevel) {
 			return
 		}

@@ -2,6 +2,8 @@ package artifacts
 
 import (
 	"bytes"
+	"net/url"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -25,12 +27,29 @@ func looksLikeRecords(text []byte) bool {
 				return true
 			}
 		}
-		if isAligned(text) || isPairs(text) {
+		if isAligned(text) || isPairs(text) || isWords(text) || isDashed(text) {
 			return true
 		}
 	}
 	return isBrackets(text) || isMarkup(text)
 }
+
+// unescaped returns text without one more layer of escapes, as programs leave
+// that print a string's literal or put it into an address: "a,b\\n1,2" and
+// "a%2Cb%0A1%2C2". It is nil where there is no such layer.
+func unescaped(text []byte) []byte {
+	switch {
+	case bytes.Count(text, []byte(`\n`)) >= minRows-1 || bytes.Count(text, []byte(`\r`)) >= minRows-1:
+		return []byte(literalEscapes.Replace(string(text)))
+	case bytes.Count(text, []byte("%0A"))+bytes.Count(text, []byte("%0a"))+bytes.Count(text, []byte("%7B")) >= minRows-1:
+		if plain, err := url.QueryUnescape(string(text)); err == nil {
+			return []byte(plain)
+		}
+	}
+	return nil
+}
+
+var literalEscapes = strings.NewReplacer(`\n`, "\n", `\r`, "\n", `\t`, "\t", `\"`, `"`, `\'`, `'`, `\\`, `\`)
 
 // cutLine returns the first line of b without its end, and the rest. A lone
 // carriage return ends a line too.
@@ -154,6 +173,8 @@ func fieldsOf(line []byte, delim byte) (n int, label []byte) {
 		return 0, nil
 	case delim == '\t':
 		return seps + 1, nil
+	case delim == unitSeparator:
+		return atLeast(seps+1, 3), nil
 	case delim == ':':
 		if spaced > 0 || bytes.Contains(line, []byte("://")) {
 			return 0, nil
@@ -339,7 +360,7 @@ func isPairs(text []byte) bool {
 		line, text = cutLine(text)
 		name, ok := pairName(line)
 		switch {
-		case !ok && (len(bytes.TrimSpace(line)) == 0 || isRule(line) || bytes.HasPrefix(line, []byte("-[ ")) || isIndented(line)):
+		case !ok && (len(line) == 0 || isIndented(line) || isTitle(line)):
 		case !ok:
 			first, rows, fields = nil, 0, 0
 		case first == nil:
@@ -358,6 +379,12 @@ func isPairs(text []byte) bool {
 	return false
 }
 
+// isTitle reports whether a line may head a block: short, and no sentence.
+func isTitle(line []byte) bool {
+	line = bytes.TrimSpace(line)
+	return len(line) == 0 || len(line) <= 64 && len(bytes.Fields(line)) <= 5 && bytes.IndexByte([]byte(".!?;,"), line[len(line)-1]) < 0
+}
+
 func isIndented(line []byte) bool { return len(line) > 0 && (line[0] == ' ' || line[0] == '\t') }
 
 // pairName returns the name in "name: value", "- name: value", "name | value"
@@ -371,6 +398,155 @@ func pairName(line []byte) ([]byte, bool) {
 	}
 	name := bytes.Trim(line[:i], " *\"'`")
 	return name, len(name) > 0 && len(bytes.Fields(name)) <= 3
+}
+
+// unitSeparator takes the place of a dash or an arrow between spaces.
+const unitSeparator = 0x1f
+
+// isDashed reports whether lines are rows whose three or more fields dashes or
+// arrows keep apart.
+func isDashed(text []byte) bool {
+	for _, sep := range []string{" - ", " – ", " — ", " -> ", " → ", " => "} {
+		if bytes.Count(text, []byte(sep)) < 2*minRows {
+			continue
+		}
+		if _, ok := findDelimited(bytes.ReplaceAll(text, []byte(sep), []byte{unitSeparator}), unitSeparator); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// A wordLine is what is noted of a line of words apart by single spaces.
+type wordLine struct {
+	words [][]byte
+	label []byte // the first name of name=value pairs, where there are two or more
+	mail  bool   // it has an address, and more
+}
+
+// isWords reports whether lines of words are rows: three that begin with the
+// same of several name=value pairs, that have an address each, or that have as
+// many words each, with numbers first or last and three or more that vary.
+func isWords(text []byte) bool {
+	pairs, mails, same := 0, 0, 0
+	var last, l wordLine
+	var numeric, varying [maxWords]bool
+	for len(text) > 0 {
+		var line []byte
+		line, text = cutLine(text)
+		if l.read(line); len(l.words) == 0 {
+			continue
+		}
+		pairs = count(pairs, l.label != nil, bytes.Equal(l.label, last.label))
+		mails = count(mails, l.mail, true)
+		if same = count(same, len(l.words) >= 3, len(l.words) == len(last.words)); same <= 1 {
+			numeric, varying = [maxWords]bool{}, [maxWords]bool{}
+			for i := range l.words {
+				numeric[i] = same == 1
+			}
+		}
+		for i, w := range l.words {
+			numeric[i] = numeric[i] && isNumber(w)
+			varying[i] = varying[i] || same > 1 && !bytes.Equal(w, last.words[i])
+		}
+		if pairs >= minRows || mails >= minRows || same >= minRows && (numeric[0] || numeric[len(l.words)-1]) && anyOf(varying[:], 3) {
+			return true
+		}
+		last, l = l, last // whose words are overwritten next
+	}
+	return false
+}
+
+// count is a run's new length: one more where the line is one and goes on with
+// it, 1 where it begins another, else 0.
+func count(run int, is, goesOn bool) int {
+	switch {
+	case !is:
+		return 0
+	case goesOn:
+		return run + 1
+	}
+	return 1
+}
+
+func anyOf(list []bool, least int) bool {
+	n := 0
+	for _, is := range list {
+		if is {
+			n++
+		}
+	}
+	return n >= least
+}
+
+// maxWords bounds the words of a line that may be a row.
+const maxWords = 16
+
+// read notes a line, in the place of another. A sentence, a line of code and a
+// long line are no row of words: of those it keeps the first.
+func (l *wordLine) read(line []byte) {
+	l.words, l.label, l.mail = l.words[:0], nil, false
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 || len(line) > 1<<10 {
+		return
+	}
+	l.mail = hasAddress(line)
+	named := 0
+	for w := range bytes.FieldsSeq(line) {
+		if len(l.words) < maxWords {
+			l.words = append(l.words, w)
+		}
+		if i := bytes.IndexByte(w, '='); i > 0 && isName(w[:i]) {
+			if named++; named == 1 {
+				l.label = w[:i]
+			}
+		}
+	}
+	if named < minFields {
+		l.label = nil
+	}
+	if len(l.words) == maxWords || bytes.IndexByte([]byte(".!?:;,{}()"), line[len(line)-1]) >= 0 {
+		l.words = l.words[:1]
+	}
+}
+
+func isName(b []byte) bool {
+	for _, c := range b {
+		if !isWord(c) && c != '.' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// isNumber reports whether a word is a number, a date, a time or a size.
+func isNumber(w []byte) bool {
+	digits := 0
+	for _, c := range w {
+		switch {
+		case isDigit(c):
+			digits++
+		case bytes.IndexByte([]byte(".,:-+/%$#KMGTBZ"), c) < 0:
+			return false
+		}
+	}
+	return digits > 0
+}
+
+// hasAddress reports whether a line has a mail address and something beside it.
+func hasAddress(line []byte) bool {
+	at := bytes.IndexByte(line, '@')
+	if at <= 0 || at+3 >= len(line) {
+		return false
+	}
+	from, to := at, at+1
+	for from > 0 && (isWord(line[from-1]) || bytes.IndexByte([]byte(".+-"), line[from-1]) >= 0) {
+		from--
+	}
+	for to < len(line) && (isWord(line[to]) || line[to] == '.' || line[to] == '-') {
+		to++
+	}
+	return from < at && bytes.IndexByte(line[at+1:max(to-1, at+1)], '.') > 0 && len(bytes.Trim(line[:from], " -*<(\t"))+len(bytes.Trim(line[to:], " >)\t")) > 1
 }
 
 // A group is an open bracket of a literal.

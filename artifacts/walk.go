@@ -229,6 +229,7 @@ func (in *inspector) closeFrame(c frame, whole []byte, base, layer int) bool {
 		return true
 	}
 	if len(in.frames) == base {
+		in.fields = c.n
 		return false
 	}
 	p := &in.frames[len(in.frames)-1]
