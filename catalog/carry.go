@@ -18,7 +18,7 @@ func (f *features) carries(did finding) (engagement.Egress, string) {
 		return class, why
 	}
 	if did.class > engagement.Read {
-		if did.ran || runs[did.verb] && did.class == engagement.Destructive || returnsContent.MatchString(f.text) {
+		if did.ran || runs[did.verb] && did.verb != "call" && did.class == engagement.Destructive || returnsContent.MatchString(f.text) {
 			return engagement.RowLevel, "gives what was run or changed"
 		}
 		return engagement.Metadata, "answers with an acknowledgement"
@@ -26,9 +26,14 @@ func (f *features) carries(did finding) (engagement.Egress, string) {
 	if did.class == 0 {
 		return engagement.RowLevel, "what it gives cannot be told"
 	}
-	for _, w := range f.heads() {
-		if class, ok := lex.egress.name[singular(w)]; ok && class != engagement.RawPixels && class != engagement.RenderedPixels {
-			return class, "by the word \"" + w + "\""
+	if len(f.name) > 0 {
+		if class, ok := lex.egress.verb[did.verb]; ok {
+			return class, "by the word \"" + did.verb + "\""
+		}
+		if w := f.head(); w != "" {
+			if class, ok := lex.egress.name[singular(w)]; ok && class < engagement.RowLevel {
+				return class, "by the word \"" + w + "\""
+			}
 		}
 	}
 	for _, p := range lex.egress.text {
@@ -39,38 +44,60 @@ func (f *features) carries(did finding) (engagement.Egress, string) {
 	return engagement.RowLevel, "gives records or contents"
 }
 
-// heads are the words that say what a result is made of: the verb where it
-// says so itself ("count", "summarize"), and the last noun of the name.
-func (f *features) heads() []string {
-	var heads []string
-	if len(f.name) == 0 {
-		return nil
-	}
-	last := f.name[len(f.name)-1]
-	for i, w := range f.name { // the noun before "by", "for", "in" is the head
+// head is the noun that says what a result is made of: the last of the name,
+// or the one before "by", "for", "in". What is asked of the past is records.
+func (f *features) head() string {
+	last := len(f.name) - 1
+	for i, w := range f.name {
+		if w == "historical" || w == "history" {
+			return ""
+		}
 		if i > 0 && (stops[w] || w == "of") {
-			last = f.name[i-1]
+			last = i - 1
 			break
 		}
 	}
-	if v := f.name[0]; tellingVerbs[v] {
-		heads = append(heads, v)
+	for last > 0 && listing[f.name[last]] {
+		last--
 	}
-	if (last == "info" || last == "details" || last == "list" || last == "data" || last == "information") && len(f.name) > 1 {
-		before := f.name[max(0, slices.Index(f.name, last)-1)]
-		if last == "list" || last == "info" && (before == "file" || before == "table" || before == "server" || before == "system") {
-			last = before
-		}
+	w := f.name[last]
+	if plainInfo[f.name[len(f.name)-1]] && described[w] || f.name[0] != "grep" && named[singular(w)] && listsNames[f.name[0]] {
+		return "metadata"
 	}
-	return append(heads, last)
+	if last < len(f.name)-1 && f.name[len(f.name)-1] != "list" {
+		return "" // details of a thing, not its name
+	}
+	return w
 }
 
-var tellingVerbs = wordSet("count validate verify check summarize summarise analyze analyse calculate compute convert compare estimate predict forecast average sum add subtract multiply divide ping wait think sleep test aggregate simulate optimize backtest ask chat rank score")
+var (
+	listing    = wordSet("list info details information data detail")
+	plainInfo  = wordSet("info information")
+	described  = wordSet("file table server system directory folder version build platform environment device video audio image account_type")
+	named      = wordSet("file path object key repository")
+	listsNames = wordSet("list search find ls glob")
+)
+
+var (
+	notPictures = regexp.MustCompile(`\bdocker|\bcontainer image|\bvirtual machine|\bdisk image|\bvm\b|\bami\b|\bdocker image`)
+	madeNow     = regexp.MustCompile(`\brender|\bcharts?\b|\bdiagram|\bscreenshot|\bplot|\bgenerated?\b`)
+	asPicture   = regexp.MustCompile(`\bimage|\bpng\b|\bsvg\b|\bpicture|\bscreenshot|\brender|\bvisual`)
+)
+
+func pairsOf(ws []string) []string {
+	var out []string
+	for i := 1; i < len(ws); i++ {
+		out = append(out, ws[i-1]+"_"+ws[i])
+	}
+	return out
+}
 
 // pixels looks for a result that is a picture.
 func (f *features) pixels(did finding) (engagement.Egress, string, bool) {
-	name := slices.Clone(f.name)
-	for _, w := range name {
+	if notPictures.MatchString(f.text) {
+		return 0, "", false
+	}
+	for _, w := range append(f.name, pairsOf(f.name)...) {
 		class, ok := lex.egress.name[singular(w)]
 		if !ok || class < engagement.RenderedPixels {
 			continue
@@ -78,7 +105,7 @@ func (f *features) pixels(did finding) (engagement.Egress, string, bool) {
 		if !f.givesPicture(did, w) {
 			continue
 		}
-		if class == engagement.RawPixels && (did.class > engagement.Read || did.verb == "generate" || did.verb == "create") {
+		if class == engagement.RawPixels && (did.class > engagement.Read || did.verb == "generate" || did.verb == "create" || madeNow.MatchString(f.text)) {
 			class = engagement.RenderedPixels // made just now, not as stored
 		}
 		return class, "gives a picture", true
@@ -97,11 +124,14 @@ func (f *features) givesPicture(did finding, w string) bool {
 	if did.class >= engagement.SourceFileWrite {
 		return false
 	}
+	if (did.verb == "get" || did.verb == "fetch") && !asPicture.MatchString(f.text) && lex.egress.name[singular(w)] == engagement.RenderedPixels && w != "screenshot" {
+		return false // a chart's numbers
+	}
 	switch did.verb {
 	case "list", "search", "find", "count", "analyze", "describe", "detect", "extract", "ocr", "delete", "update", "upload", "tag", "read_text", "classify", "summarize", "transcribe", "query":
 		return w == "screenshot"
 	case "get", "fetch", "download", "view", "read", "show", "capture", "take", "render", "generate", "create", "make", "draw", "plot", "display", "export", "visualize", "screenshot", "build", "edit", "resize", "convert", "crop", "snapshot", "rotate", "upscale", "chart":
-		for i, n := range f.name { // "get_image_metadata", "get_video_comments"
+		for i, n := range f.name { // of "get_image_metadata", "get_video_comments"
 			if n == w && i+1 < len(f.name) && !stops[f.name[i+1]] && f.name[i+1] != "url" && f.name[i+1] != "data" && f.name[i+1] != "content" && f.name[i+1] != "file" && f.name[i+1] != "image" {
 				return false
 			}

@@ -22,6 +22,7 @@ type features struct {
 	params  []param
 	rest    bool // the name is an HTTP method and a path
 	notable map[string]bool
+	context []string // words of the server's name and the first sentence, singular
 }
 
 type param struct {
@@ -53,12 +54,15 @@ func featuresOf(t Tool) features {
 	}
 	f.text = strings.ToLower(strings.Join(strings.Fields(description), " "))
 	f.first = firstSentence(description)
-	f.lead = readClause(afterLabel(f.first))
+	f.lead = readClause(afterLabel(bracketed.ReplaceAllString(f.first, " ")))
 	if f.lead.verbs == nil && t.Title != "" && t.Title != description {
 		f.lead = readClause(t.Title)
 		f.lead.weak = true
 	}
 	f.params = readParams(t.InputSchema)
+	for _, w := range slices.Concat(f.server, words(strings.ToLower(f.first))) {
+		f.context = append(f.context, singular(w))
+	}
 	f.notable = map[string]bool{}
 	for _, w := range f.name {
 		f.notable[singular(w)] = true
@@ -84,8 +88,25 @@ func nameWords(name string, server []string) (ws []string, rest bool) {
 		rest = rest || ws[0] == "api"
 		ws = ws[1:]
 	}
-	return ws, rest || upper
+	return compounded(ws), rest || upper
 }
+
+// compounded joins the words of things that are named by a verb, so that a
+// merge request merges nothing.
+func compounded(ws []string) []string {
+	out := ws[:0:0]
+	for i := 0; i < len(ws); i++ {
+		if i+1 < len(ws) && compounds[ws[i]+"_"+singular(ws[i+1])] {
+			out = append(out, ws[i]+"_"+singular(ws[i+1]))
+			i++
+			continue
+		}
+		out = append(out, ws[i])
+	}
+	return out
+}
+
+var compounds = wordSet("merge_request pull_request push_notification order_book command_line text_message test_case test_run change_request feature_request access_request call_log share_price stock_split release_note run_book post_office")
 
 func isVerb(w string) bool { _, ok := lex.verbs[w]; return ok }
 
@@ -206,7 +227,14 @@ func (c *clause) guess(tokens []string) {
 		}
 		c.objects = append(c.objects, w)
 	}
+	if len(c.verbs) == 0 && len(tokens) > 0 && telling[tokens[0]] {
+		c.verbs = append(c.verbs, "get")
+	}
 }
+
+// telling are words that a name or a sentence begins with when it tells of
+// what there is.
+var telling = wordSet("trending latest top current popular recent available upcoming nearby historical daily weekly monthly hot best live real realtime today detailed information data details statistics list facts company general comprehensive")
 
 var spacing = strings.NewReplacer(",", " , ", "/", " / ", "&", " & ", "'s", "")
 
@@ -221,7 +249,7 @@ func sentenceTokens(s string) []string {
 		}
 		out = append(out, words(field)...)
 	}
-	return out
+	return compounded(out)
 }
 
 func chineseLead(s string) string {
@@ -236,6 +264,9 @@ func chineseLead(s string) string {
 	}
 	return which
 }
+
+// bracketed is what a sentence says in passing.
+var bracketed = regexp.MustCompile(`\([^)]*\)`)
 
 func readParams(schema json.RawMessage) []param {
 	raw, ok, err := strictjson.Get(schema, "properties")
@@ -284,7 +315,7 @@ type finding struct {
 func (f *features) effect() finding {
 	name, described := f.byName(), f.byDescription()
 	out := combine(name, described, f)
-	if op, ok := f.byOperations(); ok && (out.class == 0 || vague(out.verb) || op.class > out.class) {
+	if op, ok := f.byOperations(); ok && !(out.strong && out.class == engagement.Read) && (out.class == 0 || out.vague() || op.class > out.class) {
 		out = op
 	}
 	if ran, ok := f.byPayload(out); ok {
@@ -293,7 +324,8 @@ func (f *features) effect() finding {
 	return f.byDestination(out)
 }
 
-func vague(verb string) bool { return verb == "" || lex.verbs[verb].soft }
+// vague reports whether a finding rests on a verb that says little by itself.
+func (f finding) vague() bool { return !f.ruled && (f.verb == "" || lex.verbs[f.verb].soft) }
 
 // combine weighs the name against the description. A plain verb in the name
 // stands; one that may be a noun gives way to a plain verb in the description.
@@ -309,21 +341,25 @@ func combine(name, described finding, f *features) finding {
 		}
 		return name
 	case name.strong:
-		if described.strong && described.class > engagement.Read && !vague(described.verb) && !f.readsOnly() {
+		if described.strong && described.class > engagement.Read && (described.class > engagement.ReversibleWrite || contradicting[described.verb]) && !described.vague() && !f.readsOnly() {
 			return described
 		}
 		return name
-	case vague(name.verb) && !name.ruled || described.strong && !runs[name.verb]:
-		if vague(described.verb) && name.class > described.class {
+	case name.vague() || described.strong && !runs[name.verb]:
+		if described.vague() && name.class > described.class {
 			return name
 		}
 		return described
 	}
-	if name.class < described.class && !vague(described.verb) {
+	if name.class < described.class && !described.vague() && name.verb != described.verb {
 		return described
 	}
 	return name
 }
+
+// contradicting are the milder verbs of a description that outweigh a reading
+// one in the name.
+var contradicting = wordSet("send submit post activate create update modify insert store save add set change assign move rename enable disable upload register archive restore approve configure install")
 
 // worse are verbs in a description that outweigh a milder one in the name.
 var worse = wordSet("delete destroy purge erase wipe execute exec eval purchase buy pay overwrite")
@@ -339,7 +375,7 @@ var messages = wordSet("message email mail sms notification invitation invite ne
 var runs = wordSet("run execute exec eval evaluate invoke shell bash terminal command cmd sql script spawn interact call")
 
 // readTails end a name that tells of a thing rather than acts on it.
-var readTails = wordSet("status count counts history list log logs info information details detail stats statistics summary schema schemas get read search find query lookup view show fetch check metrics price prices overview docs documentation help names ids types options version versions results result preview analysis analytics forecast quote quotes book report reports events feed feeds activity url urls usage report trends position positions calculator calculation data metadata changes diff content contents items me guide state")
+var readTails = wordSet("status count counts history list log logs info information details detail archive stats statistics summary schema schemas get read search find query lookup view show fetch check metrics price prices overview docs documentation help names ids types options version versions results result preview analysis analytics forecast quote quotes book report reports events feed feeds activity url urls usage report trends position positions calculator calculation data metadata changes diff content contents items me guide state")
 
 // byName reads the verbs of the name.
 func (f *features) byName() finding {
@@ -358,17 +394,26 @@ func (f *features) byName() finding {
 		}
 	}
 	if head < 0 {
+		if slices.ContainsFunc(f.name, func(w string) bool { return telling[w] }) {
+			return finding{class: engagement.Read, verb: "get", why: "its name tells of what there is"}
+		}
 		if n := len(f.name); n > 0 && readTails[f.name[n-1]] {
 			return finding{class: engagement.Read, verb: f.name[n-1], why: fmt.Sprintf("its name ends in %q", f.name[n-1]), strong: false}
 		}
 		return finding{}
 	}
 	last := len(f.name) - 1
-	if !strong && head != last && readTails[f.name[last]] && !(lex.verbs[f.name[head]].soft) {
+	if first := lex.verbs[f.name[0]]; strong && head == last && last > 0 && readTails[f.name[last]] && first.class > engagement.Read && !first.soft {
+		strong = false // "archive_list" may list or archive
+	}
+	if v := lex.verbs[f.name[head]]; !strong && head != last && readTails[f.name[last]] && !v.soft && v.class > engagement.Read {
 		return finding{class: engagement.Read, verb: f.name[last], why: fmt.Sprintf("its name ends in %q", f.name[last]), strong: false}
 	}
 	if !strong && last != head && isVerb(f.name[last]) && (head > 0 || lex.verbs[f.name[0]].class == engagement.Read) {
 		head = last // "monitor_run", "slack_post"
+	}
+	if v := lex.verbs[f.name[head]]; !strong && head == last && v.noun && readTails[f.name[last]] {
+		return finding{class: engagement.Read, verb: f.name[last], why: fmt.Sprintf("its name ends in %q", f.name[last])}
 	}
 	out := f.refined(f.name[head], exceptAt(f.name, head))
 	out.strong = strong
@@ -383,7 +428,7 @@ func (f *features) alsoActs(out finding, head int) finding {
 	for i := head + 1; i < len(f.name); i++ {
 		v, ok := lex.verbs[f.name[i]]
 		joined := f.name[i-1] == "and" || f.name[i-1] == "or" || f.name[i-1] == "then"
-		if !ok || v.class <= out.class || !(joined || v.always && out.class == engagement.Read) {
+		if !ok || v.class <= out.class || !(joined || v.always && (out.class == engagement.Read || i == head+1)) {
 			continue
 		}
 		if !joined && (readTails[f.name[len(f.name)-1]] || f.readsOnly()) {
@@ -424,12 +469,14 @@ func (f *features) refined(word string, objects []string) finding {
 		out.class = engagement.ReversibleWrite
 		return out
 	}
-	if class, ok := ruled(word, objects); ok {
-		out.class, out.ruled = class, true
-	} else if !f.speaksOf(word) {
-		return out
-	} else if class, ok := ruled(word, append(slices.Clone(objects), f.lead.objects...)); ok {
-		out.class, out.ruled = class, true
+	for _, reach := range [][]string{nil, f.lead.objects, slices.Concat(f.lead.objects, f.server)} {
+		if reach != nil && !f.speaksOf(word) || len(reach) > len(f.lead.objects) && v.class == engagement.Read {
+			break
+		}
+		if class, ok := f.ruled(word, slices.Concat(objects, reach)); ok {
+			out.class, out.ruled = class, true
+			break
+		}
 	}
 	return out
 }
@@ -443,15 +490,20 @@ func (f *features) speaksOf(word string) bool {
 // making are verbs that names and descriptions use for one another.
 var making = wordSet("create add make write new update edit modify set change insert append save generate post put patch")
 
-func ruled(word string, objects []string) (engagement.Permission, bool) {
+// ruled looks for the line of words/effects.txt that decides.
+func (f *features) ruled(word string, objects []string) (engagement.Permission, bool) {
 	for _, r := range lex.effects[word] {
-		has, not := r.any, false
+		has, not, placed := r.any, false, len(r.context) == 0
 		for _, o := range objects {
 			o = singular(o)
 			has = has || r.with[o]
 			not = not || r.minus[o]
 		}
-		if has && !not {
+		for _, o := range f.context {
+			not = not || r.minus[o] && slices.Contains(f.server, o)
+			placed = placed || r.context[o]
+		}
+		if has && !not && placed {
 			return r.class, true
 		}
 	}
@@ -506,6 +558,9 @@ func (f *features) byOperations() (finding, bool) {
 var (
 	payloadParams = wordSet("sql statement code script command cmd shell javascript js source_code commands statements shell_command bash python_code query_string_sql sql_query python cypher expression_js function_js")
 	queryParams   = wordSet("query sql statement cypher")
+	methodParams  = wordSet("method http_method")
+	addressParams = wordSet("url endpoint path uri")
+	bodyParams    = wordSet("body data payload json headers")
 	payloadVerbs  = wordSet("run execute exec eval evaluate invoke interact use query call perform process send start test shell bash terminal sql script spawn command cmd")
 	querying      = regexp.MustCompile(`\b(sql|cypher|graphql)\b`)
 	readOnlyText  = regexp.MustCompile(`\bread[- ]?only\b|\bonly (select|read|allows? select)|\bselect[- ]only\b|\b(a|an) (sql )?select (query|queries|statement)|\bselect (queries|statements|query)\b`)
@@ -518,6 +573,9 @@ var (
 // makes running code one.
 func (f *features) byPayload(now finding) (finding, bool) {
 	verb := now.verb
+	if f.hasParam(methodParams) && f.hasParam(addressParams) && f.hasParam(bodyParams) {
+		return finding{class: engagement.Destructive, verb: verb, why: "it sends any request it is given", strong: true, ran: true}, true
+	}
 	if !payloadVerbs[verb] && now.class != 0 {
 		return now, false
 	}
@@ -539,6 +597,7 @@ var (
 	localParams  = wordSet("path file_path filepath filename file_name output_path output_file output save_path save_to destination dest_path local_path absolute_path target_path output_dir output_directory download_path destination_path dir directory save_dir file target_file outputpath export_path local_file_path folder_path")
 	contentParam = wordSet("content contents text data edits new_text new_string new_str file_text changes patch lines old_string")
 	savers       = wordSet("download export convert generate create render save capture screenshot record extract transform transcribe trace")
+	handsOver    = regexp.MustCompile(`\b(returns?|gets?|retrieves?|contents?|base64|urls?|links?|text|transcript|json|csv|string|bytes|logs?|data)\b`)
 	toDisk       = regexp.MustCompile(`\b(saves?|writes?|downloads?|exports?) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local )*(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (a )?(local )?(file|disk)\b`)
 )
 
@@ -549,6 +608,8 @@ func (f *features) byDestination(now finding) finding {
 	}
 	disk := toDisk.MatchString(f.text)
 	switch {
+	case now.verb == "download" && now.class == engagement.Read && !now.ruled && !handsOver.MatchString(f.text):
+		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "\"download\" of what it does not hand over", strong: now.strong}
 	case savers[now.verb] && now.verb != "screenshot" && now.verb != "capture" && f.hasParam(outputParams):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: fmt.Sprintf("%q with a place to save to", now.verb), strong: now.strong}
 	case (now.verb == "download" || now.verb == "export" || now.verb == "save") && (disk || f.hasParam(localParams) && now.verb != "export"):

@@ -287,7 +287,7 @@ var ordering = regexp.MustCompile(`\b(must|always|instead|before|never|do not|do
 func (s *scanner) mismatch(t Tool) {
 	f := featuresOf(t)
 	name, described := f.byName(), f.byDescription()
-	if name.class == engagement.Read && name.strong && described.class >= engagement.SourceFileWrite && described.strong && !vague(described.verb) {
+	if name.class == engagement.Read && name.strong && described.class >= engagement.SourceFileWrite && described.strong && !described.vague() {
 		s.add("mismatch", Show, "/description", f.first)
 	}
 	if is(t.Hints.ReadOnly, true) && name.strong && name.class == engagement.Destructive && lex.verbs[name.verb].always {

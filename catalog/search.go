@@ -228,7 +228,7 @@ func (s *Set) Search(query string) []Hit {
 	if len(query) > mostQuery {
 		query = strings.ToValidUTF8(query[:mostQuery], "")
 	}
-	ix := s.index
+	ix := s.index()
 	sc := ix.scratch.Get().(*scores)
 	defer ix.scratch.Put(sc)
 	ranked := map[int32]float64{}
@@ -414,7 +414,7 @@ func (s *Set) named(query string) map[int32]float64 {
 	for _, i := range s.byBare[query] {
 		put(int32(i), whole)
 	}
-	for _, i := range s.index.spelled[strings.Join(words(query), " ")] {
+	for _, i := range s.index().spelled[strings.Join(words(query), " ")] {
 		put(i, spelled)
 	}
 	for i, token := range strings.Fields(query) {

@@ -36,13 +36,14 @@ type effectRule struct {
 	class       engagement.Permission
 	any         bool // the object is "*"
 	with, minus map[string]bool
+	context     map[string]bool // empty: any
 }
 
 type chineseVerb struct{ text, verb string }
 
 type egressWords struct {
-	name map[string]engagement.Egress
-	text []egressPhrase
+	name, verb map[string]engagement.Egress
+	text       []egressPhrase
 }
 
 type egressPhrase struct {
@@ -61,7 +62,7 @@ var lex = mustLexicon()
 // understand, which the first test run of any build shows.
 func mustLexicon() lexicon {
 	l := lexicon{verbs: map[string]verb{}, effects: map[string][]effectRule{}, domains: map[string][]domainWeight{}}
-	l.egress.name = map[string]engagement.Egress{}
+	l.egress.name, l.egress.verb = map[string]engagement.Egress{}, map[string]engagement.Egress{}
 	for _, f := range []struct {
 		name string
 		read func(head, body string) error
@@ -71,6 +72,7 @@ func mustLexicon() lexicon {
 	} {
 		eachLine(f.name, f.read)
 	}
+	l.prefixed()
 	l.families = mustFamilies()
 	return l
 }
@@ -115,6 +117,23 @@ func (l *lexicon) readVerbs(head, body string) error {
 	return nil
 }
 
+// prefixed adds what verbs become with "re" and "un" before them: doing it
+// again does the same, undoing it can be done again.
+func (l *lexicon) prefixed() {
+	more := map[string]verb{}
+	for w, v := range l.verbs {
+		if v.class > engagement.Read && len(w) > 3 {
+			more["re"+w] = verb{class: v.class, noun: true} // "replays", "returns"
+			more["un"+w] = verb{class: engagement.ReversibleWrite}
+		}
+	}
+	for w, v := range more {
+		if _, ok := l.verbs[w]; !ok {
+			l.verbs[w] = v
+		}
+	}
+}
+
 func (l *lexicon) readEffects(head, body string) error {
 	var r effectRule
 	if err := r.class.UnmarshalText([]byte(head)); err != nil {
@@ -124,6 +143,8 @@ func (l *lexicon) readEffects(head, body string) error {
 	if !ok {
 		return fmt.Errorf("no objects")
 	}
+	objects, context, _ := strings.Cut(objects, " @ ")
+	r.context = singulars(context)
 	with, minus, _ := strings.Cut(objects, " - ")
 	r.any = strings.TrimSpace(with) == "*"
 	r.with, r.minus = singulars(with), singulars(minus)
@@ -158,9 +179,12 @@ func (l *lexicon) readEgress(head, body string) error {
 		return fmt.Errorf("want class and place: %w", err)
 	}
 	for _, w := range strings.Fields(body) {
-		if place == "name" {
+		switch place {
+		case "name":
 			l.egress.name[singular(w)] = class
-		} else {
+		case "verb":
+			l.egress.verb[w] = class
+		default:
 			l.egress.text = append(l.egress.text, egressPhrase{strings.ReplaceAll(w, "_", " "), class})
 		}
 	}
