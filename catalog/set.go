@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Entry is a tool of a set with what the gate holds of it.
@@ -22,7 +23,7 @@ type Set struct {
 	byBare  map[string][]int // a tool's own name -> everyone that has it
 	byName  map[string]int   // the direct name
 	names   []string         // the direct name of each entry
-	index   *index
+	index   func() *index    // made at the first search
 }
 
 // NewSet builds a set. Of two entries with one ID the first is kept. The
@@ -42,7 +43,7 @@ func NewSet(entries []Entry, reserved ...string) *Set {
 		s.names = append(s.names, name)
 		s.byName[name] = i
 	}
-	s.index = newIndex(sorted)
+	s.index = sync.OnceValue(func() *index { return newIndex(sorted) })
 	return s
 }
 
