@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
@@ -14,58 +15,128 @@ import (
 const maxAsking = 64
 
 // calls knows which callers' calls a server is working on, to tell which of
-// them a request of the server belongs to: MCP does not say on stdio.
+// them a request of the server belongs to: MCP does not say on stdio. Safe for
+// concurrent use.
 type calls struct {
-	// turn is held by a call once the server has sent a request that somebody
-	// here answers: from then on calls go one at a time.
-	turn chan struct{}
-
-	mu      sync.Mutex // guards what follows
+	mu *sync.Mutex // guards what follows, and the fields of what runs
+	// oneEach says that the server has sent a request that somebody here
+	// answers: from then on calls go one at a time. One whose server waits for
+	// an answer of ours does not count while it waits.
 	oneEach bool
-	running map[*context.Context]struct{}
+	running map[*running]struct{}
+	changed chan struct{} // closed, and made anew, when a turn may be free
+}
+
+// running is one call.
+type running struct {
+	ctx   context.Context
+	owner any
+	asks  int // requests of the server about it that are not answered
 }
 
 func newCalls() calls {
-	return calls{turn: make(chan struct{}, 1), running: map[*context.Context]struct{}{}}
+	return calls{mu: new(sync.Mutex), running: map[*running]struct{}{}, changed: make(chan struct{})}
 }
 
 // enter counts a call in, after waiting for its turn where there are turns.
-func (c *calls) enter(ctx context.Context) (leave func(), e *Error) {
-	c.mu.Lock()
-	oneEach := c.oneEach
-	c.mu.Unlock()
-	if oneEach {
-		select {
-		case c.turn <- struct{}{}:
-		case <-ctx.Done():
-			return nil, ended(ctx)
-		}
+func (c *calls) enter(ctx context.Context, owner any) (leave func(), e *Error) {
+	r := &running{ctx: ctx, owner: owner}
+	if !c.turn(ctx, func() { c.running[r] = struct{}{} }) {
+		return nil, ended(ctx)
 	}
-	c.mu.Lock()
-	c.running[&ctx] = struct{}{}
-	c.mu.Unlock()
 	return func() {
 		c.mu.Lock()
-		delete(c.running, &ctx)
-		c.mu.Unlock()
-		if oneEach {
-			<-c.turn
-		}
+		defer c.mu.Unlock()
+		delete(c.running, r)
+		c.changes()
 	}, nil
 }
 
-// only returns the context of the one running call, nil where there is none or
-// more than one, and may have calls go one at a time from now on.
-func (c *calls) only(oneEach bool) context.Context {
+// turn waits until no call is being worked on, where calls go one at a time,
+// and then calls take with mu held. It does not when ctx ends before.
+func (c *calls) turn(ctx context.Context, take func()) bool {
+	for {
+		c.mu.Lock()
+		if !c.oneEach || len(c.active()) == 0 {
+			take()
+			c.mu.Unlock()
+			return true
+		}
+		changed := c.changed
+		c.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// active are the calls that the server is working on. Called with mu held.
+func (c *calls) active() []*running {
+	var all []*running
+	for r := range c.running {
+		if r.asks == 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func (c *calls) changes() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// only returns the one call that the server is working on, nil where there is
+// none or more than one, or where another owner's call waits for an answer: a
+// server may ask two things at once. It may have calls go one at a time from
+// now on.
+func (c *calls) only(oneEach bool) *running {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.oneEach = c.oneEach || oneEach
-	if len(c.running) == 1 {
-		for ctx := range c.running {
-			return *ctx
+	active := c.active()
+	if len(active) == 0 && len(c.running) == 1 {
+		for r := range c.running { // it asks two things at once
+			active = append(active, r)
 		}
 	}
-	return nil
+	if len(active) != 1 {
+		return nil
+	}
+	for r := range c.running {
+		if r.owner != active[0].owner {
+			return nil
+		}
+	}
+	return active[0]
+}
+
+// backInLine is how long an answer of ours waits for the turn of its call.
+// Afterwards the server gets it all the same, and what it asks next may belong
+// to two calls.
+const backInLine = 5 * time.Second
+
+// asked lets others have their turn while r waits for an answer of ours. The
+// function it returns takes the turn back, as far as it can be had.
+func (c *calls) asked(r *running) (answered func(context.Context)) {
+	if r == nil {
+		return func(context.Context) {}
+	}
+	c.mu.Lock()
+	r.asks++
+	c.changes()
+	c.mu.Unlock()
+	return func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, backInLine)
+		defer cancel()
+		if !c.turn(ctx, func() { r.asks-- }) {
+			c.mu.Lock()
+			r.asks--
+			c.mu.Unlock()
+		}
+	}
 }
 
 // inbound handles what a server sends unasked on one connection.
@@ -109,10 +180,10 @@ func (in *inbound) notification(m jsonrpc.Message, find func(token string) *pend
 		in.s.listAgain()
 	}
 	if call == nil {
-		call = in.s.calls.only(false)
-	}
-	if call == nil {
 		call = context.Background()
+		if r := in.s.calls.only(false); r != nil {
+			call = r.ctx
+		}
 	}
 	in.s.o.OnNotification(context.WithoutCancel(call), in.s.cfg.Alias, m.Method, m.Params)
 }
@@ -129,8 +200,11 @@ func (in *inbound) request(m jsonrpc.Message, call context.Context) {
 		in.refuse(m, jsonrpc.CodeMethodNotFound, "mcp-gate answers no "+m.Method)
 		return
 	}
+	var of *running
 	if call == nil {
-		call = in.s.calls.only(m.Method != "roots/list") // which is about no call in particular
+		if of = in.s.calls.only(m.Method != "roots/list"); of != nil { // which is about no call in particular
+			call = of.ctx
+		}
 	}
 	ctx, cancel := context.WithCancel(in.ctx)
 	var stop func() bool
@@ -157,7 +231,7 @@ func (in *inbound) request(m jsonrpc.Message, call context.Context) {
 		defer in.wg.Done()
 		defer in.s.asking.Add(-1)
 		defer cancel()
-		in.ask(ctx, m)
+		in.ask(ctx, m, of)
 		if stop != nil {
 			stop()
 		}
@@ -166,8 +240,10 @@ func (in *inbound) request(m jsonrpc.Message, call context.Context) {
 
 // ask has the owner of the pool answer m, and sends the answer unless the
 // server has taken its request back.
-func (in *inbound) ask(ctx context.Context, m jsonrpc.Message) {
+func (in *inbound) ask(ctx context.Context, m jsonrpc.Message, of *running) {
+	answered := in.s.calls.asked(of)
 	result, e := in.s.o.OnRequest(ctx, in.s.cfg.Alias, m.Method, m.Params)
+	answered(ctx)
 	in.mu.Lock()
 	_, wanted := in.asking[string(m.ID)]
 	delete(in.asking, string(m.ID))

@@ -123,6 +123,11 @@ type Request struct {
 	// pool's own.
 	Progress func(params json.RawMessage)
 
+	// Owner is on whose behalf the request is made, any comparable value. While
+	// a call of one owner waits for an answer to its server, what that server
+	// asks further is not taken for another owner's.
+	Owner any
+
 	// Capabilities is the client capabilities object that a modern server is
 	// told with this request; nil stands for Options.Capabilities. A server with
 	// a handshake was told those at its start.

@@ -328,7 +328,7 @@ func (s *server) call(ctx context.Context, req Request) (Response, error) {
 		if err != nil {
 			return Response{}, err
 		}
-		leave, err := s.calls.enter(ctx)
+		leave, err := s.calls.enter(ctx, req.Owner)
 		if err != nil {
 			err.Server, err.Method, err.After = s.cfg.Alias, req.Method, time.Since(began)
 			return Response{}, err

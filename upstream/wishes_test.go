@@ -1,0 +1,219 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+)
+
+// heard is a server that notes what it is asked beside the handshake, and says
+// yes to all of it. "die" ends it.
+type heard struct {
+	lines []string
+}
+
+func (h *heard) open(s *server) (conn, error) {
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	go func() {
+		defer outW.Close()
+		defer inR.Close()
+		lines := jsonrpc.NewLineReader(inR, 1<<30)
+		for {
+			line, err := lines.Next()
+			if err != nil {
+				return
+			}
+			m, _ := jsonrpc.Parse(line)
+			answer := `{}`
+			switch m.Method {
+			case "initialize":
+				answer = `{"protocolVersion":"2025-11-25","capabilities":{"logging":{},"resources":{"subscribe":true}}}`
+			case "server/discover":
+				answer = `{"supportedVersions":["2026-07-28"],"capabilities":{"resources":{"subscribe":true}}}`
+			case "die":
+				return
+			case "subscriptions/listen":
+				filter, _, _ := strings.Cut(string(m.Params), `,"_meta"`)
+				h.lines = append(h.lines, filter)
+				continue // open until it is cancelled
+			case "notifications/cancelled":
+				h.lines = append(h.lines, m.Method)
+				continue
+			case "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+				h.lines = append(h.lines, m.Method+" "+string(m.Params))
+				if strings.Contains(string(m.Params), "none:") {
+					_, _ = fmt.Fprintf(outW, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32002,"message":"no such"}}`+"\n", m.ID)
+					continue
+				}
+			}
+			if m.ID != nil {
+				_, _ = fmt.Fprintf(outW, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, answer)
+			}
+		}
+	}()
+	return newStdio(s, outR, inW, nil), nil
+}
+
+func (h *heard) take() []string {
+	synctest.Wait()
+	lines := h.lines
+	h.lines = nil
+	slices.Sort(lines)
+	return lines
+}
+
+func TestWishesOutliveARestart(t *testing.T) {
+	h := &heard{}
+	bubble(t, Server{Lazy: true}, Options{}, h.open, func(t *testing.T, r *rig) {
+		r.SetLogLevel(t.Context(), "warning") // nobody is there to hear it
+		if resp, err := r.Subscribe(t.Context(), "a", "x:1"); err != nil || resp.Error != nil {
+			t.Fatal(resp, err)
+		}
+		if resp, err := r.Subscribe(t.Context(), "a", "none:"); err != nil || resp.Error == nil || resp.Error.Code != -32002 {
+			t.Errorf("a server's no: %+v %v", resp, err)
+		}
+		if got, want := h.take(), []string{`logging/setLevel {"level":"warning"}`, `resources/subscribe {"uri":"none:"}`, `resources/subscribe {"uri":"x:1"}`}; !slices.Equal(got, want) {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+		r.SetLogLevel(t.Context(), "debug")
+		if got, want := h.take(), []string{`logging/setLevel {"level":"debug"}`}; !slices.Equal(got, want) {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+		starts := r.Starts("a")
+		_, _ = r.Call(t.Context(), "a", Request{Method: "die"})
+		_, err := r.Call(t.Context(), "a", Request{Method: "anything"})
+		if err != nil || r.Starts("a") == starts {
+			t.Fatalf("not started again: %v", err)
+		}
+		if got, want := h.take(), []string{`logging/setLevel {"level":"debug"}`, `resources/subscribe {"uri":"x:1"}`}; !slices.Equal(got, want) {
+			t.Errorf("heard %q after the restart, want %q", got, want)
+		}
+		if _, err := r.Unsubscribe(t.Context(), "a", "x:1"); err != nil {
+			t.Error(err)
+		}
+		if got, want := h.take(), []string{`resources/unsubscribe {"uri":"x:1"}`}; !slices.Equal(got, want) {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+	})
+}
+
+func TestAModernServerIsListenedToForEachResource(t *testing.T) {
+	h := &heard{}
+	bubble(t, Server{Era: Modern}, Options{}, h.open, func(t *testing.T, r *rig) {
+		const lists = `{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`
+		r.SetLogLevel(t.Context(), "debug") // it is asked with each request instead
+		if _, err := r.Subscribe(t.Context(), "a", "x:1"); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := h.take(), []string{`{"notifications":{"resourceSubscriptions":["x:1"]}`, lists}; !slices.Equal(got, want) {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+		if _, err := r.Unsubscribe(t.Context(), "a", "x:1"); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := h.take(), []string{"notifications/cancelled"}; !slices.Equal(got, want) {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+	})
+}
+
+func TestAModernServerIsToldOfTheRequestsOwnClient(t *testing.T) {
+	x := &session{s: &server{o: &Options{Capabilities: json.RawMessage(`{"all":{}}`)}}, modern: true}
+	for _, tt := range []struct {
+		req  Request
+		want string
+	}{
+		{Request{}, `"io.modelcontextprotocol/clientCapabilities":{"all":{}}}`},
+		{Request{Capabilities: json.RawMessage(`{"roots":{}}`), LogLevel: "error"}, `"io.modelcontextprotocol/logLevel":"error","io.modelcontextprotocol/clientCapabilities":{"roots":{}}}`},
+	} {
+		got, err := x.stamp([]byte(`{"traceparent":"00"}`), tt.req)
+		if err != nil || !strings.HasPrefix(string(got), `{"traceparent":"00",`) || !strings.HasSuffix(string(got), tt.want) {
+			t.Errorf("got %s %v, want it to end in %s", got, err, tt.want)
+		}
+	}
+}
+
+// One call at a time, but for those whose server waits for an answer of ours.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCalls()
+		enter := func(owner string) func() {
+			leave, e := c.enter(t.Context(), owner)
+			if e != nil {
+				t.Fatal(e)
+			}
+			return leave
+		}
+		leaveA := enter("x")
+		leaveB := enter("x")
+		if c.only(true) != nil {
+			t.Error("two calls were under way")
+		}
+		leaveB()
+		a := c.only(true)
+		if a == nil {
+			t.Fatal("one call was under way")
+		}
+		entered := make(chan func())
+		go func() { entered <- enter("x") }()
+		synctest.Wait()
+		select {
+		case <-entered:
+			t.Fatal("a second call came in while the first was worked on")
+		default:
+		}
+		answered := c.asked(a) // now it waits for us
+		leaveC := <-entered
+		if got := c.only(true); got == nil || got == a {
+			t.Error("what the server asks now is the second call's")
+		}
+		began := time.Now()
+		done := make(chan struct{})
+		go func() {
+			answered(context.Background())
+			close(done)
+		}()
+		synctest.Wait()
+		leaveC()
+		<-done
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the answer waited %v after the second call was over", waited)
+		}
+		if c.only(true) != a {
+			t.Error("the first call has its turn back")
+		}
+
+		answered = c.asked(a)
+		leaveD := enter("y")
+		if c.only(true) != nil {
+			t.Error("another owner's call waits: it could be the one that asks")
+		}
+		answered(context.Background()) // the second one does not end
+		if waited := time.Since(began); waited != backInLine {
+			t.Errorf("the answer waited %v, want %v", waited, backInLine)
+		}
+		leaveD()
+		leaveA()
+		ctx, stop := context.WithCancel(t.Context())
+		leaveE := enter("x")
+		failed := make(chan *Error)
+		go func() {
+			_, e := c.enter(ctx, "x")
+			failed <- e
+		}()
+		stop()
+		if e := <-failed; e == nil || e.Kind != Cancelled {
+			t.Errorf("a call that gave up its place: %v", e)
+		}
+		leaveE()
+	})
+}
