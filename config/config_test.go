@@ -366,7 +366,6 @@ func TestNotYet(t *testing.T) {
 }
 
 var exampleOfNotYet = map[string]string{
-	"servers.*.auth":                `{"servers": {"a": {"url": "http://x", "auth": {"scopes": ["r"]}}}}`,
 	"servers.*.start=lazy":          `{"servers": {"a": {"command": "x", "start": "lazy"}}}`,
 	"servers.*.connection=session":  `{"mcpServers": {"a": {"command": "x", "connection": "session"}}}`,
 	"servers.*.accept=manual":       `{"servers": {"a": {"command": "x", "accept": "manual"}}}`,

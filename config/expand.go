@@ -23,6 +23,12 @@ func (d *decoder) expand(e *serverEntry, s *Server, env Env) {
 	l.Env = x.variables("env", e.env)
 	l.URL = x.text("url", e.url)
 	l.Headers = x.variables("headers", e.headers)
+	if e.auth != nil {
+		filled := *e.auth
+		filled.ClientID = x.text("auth.client_id", located{filled.ClientID, e.pos})
+		filled.ClientSecret = x.text("auth.client_secret", located{filled.ClientSecret, e.pos})
+		e.auth = &filled
+	}
 	if e.broken {
 		return
 	}
@@ -161,8 +167,21 @@ func expandVariables(s string, env Env) (string, error) {
 	}
 }
 
+// SecretPrefix begins the name under which an [Env] is asked for ${secret:NAME}:
+// what the owner keeps beside the configuration. No variable of an environment has
+// a colon in its name here, so whoever hands in an Env without secrets has none.
+const SecretPrefix = "secret:"
+
+var secretRef = regexp.MustCompile(`^secret:[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
 // lookUp gives the value of what stands between the braces.
 func lookUp(ref string, env Env) (string, error) {
+	if secretRef.MatchString(ref) {
+		if value, ok := env(ref); ok {
+			return value, nil
+		}
+		return "", fmt.Errorf("secret %s is not kept here: import the file that asked for it again, or write ${VAR} and set the variable", strings.TrimPrefix(ref, SecretPrefix))
+	}
 	if prefix, _, ok := strings.Cut(ref, ":"); ok && slices.Contains([]string{"input", "command", "config", "secret"}, prefix) {
 		return "", fmt.Errorf("${%s} is filled in by another program: use ${VAR} and set the variable where the gate is started", cut(ref))
 	}

@@ -131,3 +131,26 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestSecretsAndSignInAreFilledIn(t *testing.T) {
+	env := fakeEnv("secret:tok-1=kept", "CS=client secret")
+	c, _, err := Parse("c.jsonc", []byte(`{"servers": {
+		"a": {"command": "x", "env": {"T": "${secret:tok-1}"}},
+		"b": {"command": "x", "env": {"T": "${secret:gone}"}},
+		"c": {"url": "https://c.test/mcp", "auth": {"client_id": "gate", "client_secret": "${CS}", "scopes": ["r"]}},
+		"d": {"url": "https://d.test/mcp", "auth": {"client_secret": "${NOT_SET}"}}
+	}}`), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := c.Server("a")
+	if a.Launch.Env["T"] != "kept" || a.Written.Env["T"] != "${secret:tok-1}" {
+		t.Errorf("got %+v", a)
+	}
+	if s, _ := c.Server("c"); s.Auth == nil || s.Auth.ClientID != "gate" || s.Auth.ClientSecret != "client secret" || len(s.Auth.Scopes) != 1 {
+		t.Errorf("got %+v", s.Auth)
+	}
+	if len(c.Refused) != 2 || !strings.Contains(c.Refused[0].Errors.Error(), "secret gone is not kept here") || !strings.Contains(c.Refused[1].Errors.Error(), "NOT_SET") {
+		t.Errorf("got %v", c.Refused)
+	}
+}
