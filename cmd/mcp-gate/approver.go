@@ -65,7 +65,9 @@ func (a *app) passphrase(ctx context.Context, prompt string) ([]byte, error) {
 		return nil, errNoTerminal
 	}
 	fd := int(a.stdin.(*os.File).Fd())
-	before, err := term.GetState(fd)
+	// Echo has to be off before the prompt is there: who is quick would see what
+	// they type. ReadPassword alone turns it off too late.
+	before, err := term.MakeRaw(fd)
 	if err != nil {
 		return nil, fmt.Errorf("read a passphrase: %w", err)
 	}
@@ -79,17 +81,19 @@ func (a *app) passphrase(ctx context.Context, prompt string) ([]byte, error) {
 		text, err := term.ReadPassword(fd)
 		answers <- answer{text, err}
 	}()
+	var got answer
 	select {
 	case <-ctx.Done():
-		fmt.Fprintln(a.stderr)
-		return nil, errors.Join(ctx.Err(), term.Restore(fd, before))
-	case got := <-answers:
-		fmt.Fprintln(a.stderr)
-		if got.err != nil {
-			return nil, fmt.Errorf("read a passphrase: %w", got.err)
-		}
-		return got.text, nil
+		got.err = ctx.Err()
+	case got = <-answers:
 	}
+	err = errors.Join(got.err, term.Restore(fd, before))
+	fmt.Fprintln(a.stderr)
+	if err != nil {
+		clear(got.text)
+		return nil, fmt.Errorf("read a passphrase: %w", err)
+	}
+	return got.text, nil
 }
 
 func (a *app) approverEnroll(ctx context.Context, d *desk, label, by string) error {

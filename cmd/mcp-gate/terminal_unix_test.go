@@ -220,7 +220,7 @@ func TestInteractiveAtATerminal(t *testing.T) {
 	// Only what changed is drawn: what is waited for stands where nothing was.
 	w.until(shortID(first))
 	second := ask(t, home)
-	w.until(shortID(first)) // a line further down
+	w.until(shortID(second))
 	w.types("G\r")
 	w.until("a yes needs level L1")
 	w.insists("a", "Passphrase")
