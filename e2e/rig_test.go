@@ -274,8 +274,13 @@ func (r *rig) person() *person {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	o := inbox.Options{Store: r.db(), Ring: r.ring(), Now: time.Now, Random: crand.Reader, Process: store.Self(), Life: store.Life}
-	return &person{r, inbox.NewDesk(o), key}
+	return &person{r, r.desk(), key}
+}
+
+// desk is one of the home, as the person's commands have it.
+func (r *rig) desk() *inbox.Desk {
+	r.t.Helper()
+	return inbox.NewDesk(inbox.Options{Store: r.db(), Ring: r.ring(), Now: time.Now, Random: crand.Reader, Process: store.Self(), Life: store.Life})
 }
 
 func (r *rig) ring() *inbox.Ring {
