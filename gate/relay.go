@@ -63,18 +63,25 @@ type flight struct {
 
 type flightKey struct{}
 
-// Terms is what a [Caller] tells a modern server about the client of a call:
-// the capabilities it declared and the least level of logs it wants, "{}" and ""
-// where there is no client.
-func Terms(ctx context.Context) (capabilities json.RawMessage, logLevel string) {
+// Terms are what a [Caller] has to know of the client of a call.
+type Terms struct {
+	Capabilities json.RawMessage // that it declared, for a modern server; "{}" where there is no client
+	LogLevel     string          // the least it wants, for a modern server; "" is none
+	Session      *Session        // whose call it is; nil for the gate's own
+}
+
+// TermsOf returns the terms of the call that a Caller was given ctx for.
+func TermsOf(ctx context.Context) Terms {
 	f, _ := ctx.Value(flightKey{}).(*flight)
 	switch {
-	case f == nil || f.c.client == nil:
-		return json.RawMessage("{}"), ""
+	case f == nil:
+		return Terms{Capabilities: json.RawMessage("{}")}
+	case f.c.client == nil:
+		return Terms{json.RawMessage("{}"), "", f.s}
 	case f.c.client.Modern():
-		return f.c.client.Declared(), f.c.client.LogLevel()
+		return Terms{f.c.client.Declared(), f.c.client.LogLevel(), f.s}
 	}
-	return f.c.client.Declared(), f.s.side.wanted()
+	return Terms{f.c.client.Declared(), f.s.side.wanted(), f.s}
 }
 
 // wanted is the least level of log messages for a client that says it once for

@@ -186,8 +186,8 @@ func TestAModernServersNeedsAreMetInRounds(t *testing.T) {
 	}}
 	var sent []string
 	out, _, _ := callWith(t, nil, client, func(ctx context.Context, _ *Gate, params string) (string, error) {
-		if declared, level := Terms(ctx); string(declared) != anything || level != "info" {
-			t.Errorf("the server is told %s and %q", declared, level)
+		if of := TermsOf(ctx); string(of.Capabilities) != anything || of.LogLevel != "info" || of.Session == nil {
+			t.Errorf("the server is told %s and %q", of.Capabilities, of.LogLevel)
 		}
 		sent = append(sent, params)
 		switch len(sent) {

@@ -125,9 +125,11 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 	e.db = db
 	var ups []upstream.Server
 	var gated []gate.Server
+	signins := a.signins(e.home)
 	for _, s := range servers {
 		up, g := upstreamOf(s, a.environ), gatedOf(s, e.cfg.Policy.Policy)
 		g.Launch = launchOf(key, s, up)
+		up.Authorize = a.authorizer(signins, s)
 		ups, gated = append(ups, up), append(gated, g)
 		e.log.Debug("server", "alias", s.Alias, "preset", s.Preset, "preset_from", s.PresetFrom, "connection", s.Connection)
 	}
@@ -366,8 +368,8 @@ func resolve(path string) (string, error) {
 type caller struct{ pool *upstream.Pool }
 
 func (c caller) Call(ctx context.Context, server, method string, params json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
-	req := upstream.Request{Method: method, Params: params, Progress: progress}
-	req.Capabilities, req.LogLevel = gate.Terms(ctx)
+	of := gate.TermsOf(ctx)
+	req := upstream.Request{Method: method, Params: params, Progress: progress, Owner: of.Session, Capabilities: of.Capabilities, LogLevel: of.LogLevel}
 	resp, err := c.pool.Call(ctx, server, req)
 	var e *upstream.Error
 	switch {
