@@ -336,6 +336,21 @@ func TestPiecesAreTheContentAndCanBeReplaced(t *testing.T) {
 	}
 }
 
+func TestTheWholeOfAResult(t *testing.T) {
+	for result, want := range map[string]string{
+		`{"content":[{"type":"text","text":"a\nb"}]}`:                         "a\nb",
+		`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`: `{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`,
+		`{"content":[],"structuredContent":{"a": 1}}`:                         `{"a": 1}`,
+		`{"content":[{"type":"resource_link","uri":"a://b","name":"n"}]}`:     `{"content":[{"type":"resource_link","uri":"a://b","name":"n"}]}`,
+		`no JSON`: `no JSON`,
+	} {
+		got, err := io.ReadAll(Whole(json.RawMessage(result), Inspect(json.RawMessage(result))).Reader())
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", result, got, err, want)
+		}
+	}
+}
+
 type oneByte struct{ r io.Reader }
 
 func (o oneByte) Read(b []byte) (int, error) { return o.r.Read(b[:min(len(b), 1)]) }
@@ -405,6 +420,40 @@ func TestMemoryOfALargeResult(t *testing.T) {
 	if a.Size != int64(len(text)) {
 		t.Errorf("kept %d bytes of %d", a.Size, len(text))
 	}
+}
+
+// A content that is larger than what should be held is streamed, and one that
+// does not fit is refused; the store lives on either way.
+func TestALargeContentIsStreamed(t *testing.T) {
+	const size = 200 << 20
+	s := openShop(t, t.TempDir(), Options{Quota: 256 << 20})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	a, err := s.Keep(t.Context(), io.LimitReader(endless{}, size), Meta{Principal: "local"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := s.read(t, a.ID, Query{Bytes: &Span{From: size - 3}})
+	found := s.read(t, a.ID, Query{Match: "nowhere"})
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; a.Size != size || string(last.Body) != "xxx" || found.Total != 0 || grown > 16<<20 {
+		t.Errorf("%d bytes kept, the last %q, %d allocated", a.Size, last.Body, grown)
+	}
+	if _, err := s.Keep(t.Context(), io.LimitReader(endless{}, size), Meta{Principal: "local"}); err == nil || !strings.Contains(err.Error(), "artifacts rm") {
+		t.Errorf("a second one: %v", err)
+	}
+	if got := s.read(t, a.ID, Query{Max: 4}); string(got.Body) != "xxxx" {
+		t.Errorf("afterwards %q", got.Body)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = 'x'
+	}
+	return len(b), nil
 }
 
 func BenchmarkKeep10MB(b *testing.B) {

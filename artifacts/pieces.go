@@ -60,6 +60,17 @@ func PieceOf(p Part) (Piece, bool) {
 	return piece, len(piece.quoted) >= 2 && piece.quoted[0] == '"'
 }
 
+// Whole returns the content of a result that is to be kept as one: the content
+// of its only part, where it has only one, else the result's own bytes.
+func Whole(result json.RawMessage, found Findings) Piece {
+	if len(found.Parts) == 1 && !found.Partial {
+		if piece, ok := PieceOf(found.Parts[0]); ok {
+			return piece
+		}
+	}
+	return Piece{Part: Part{Kind: PartOther, Classes: found.Classes, Raw: result}, Media: "application/json"}
+}
+
 func memberOf(object []byte, want string) []byte {
 	var found []byte
 	_ = eachMember(object, func(name string, value []byte) {
