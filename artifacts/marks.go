@@ -2,6 +2,7 @@ package artifacts
 
 import (
 	"bytes"
+	"regexp"
 	"unicode"
 	"unicode/utf8"
 
@@ -212,11 +213,12 @@ func isLatin(r rune) bool { return r < 0x250 && unicode.IsLetter(r) }
 
 func invisible(r rune) bool { return r >= 0x200b && r <= 0x200d || r >= 0x2060 && r <= 0x2064 }
 
-// hidingStyles are spellings by which a page takes an element out of sight.
-var hidingStyles = [][]byte{
-	[]byte("display:none"), []byte("visibility:hidden"), []byte("font-size:0"), []byte("opacity:0;"), []byte("opacity:0\""),
-	[]byte("color:white"), []byte("color:#fff"), []byte("left:-9999"), []byte("text-indent:-9999"),
-}
+// hidingStyle matches what takes an element out of sight. Spaces were removed.
+var hidingStyle = regexp.MustCompile(`display:none|visibility:hidden|font-size:0(?:px|pt|em|%)?(?:[;"'!]|$)|opacity:0(?:\.0+)?(?:[;"'!]|$)|(?:left|top|text-indent):-[0-9]{4,}`)
+
+// whiteLetters matches white letters, which are hidden only where no ground is
+// set for them.
+var whiteLetters = regexp.MustCompile(`(?:^|[;"'])color:(?:white|#fff(?:fff)?|rgb\(255,255,255\))(?:[;"'!]|$)`)
 
 // hiddenHTML counts comments of a sentence's length and elements hidden by an
 // inline style. Short comments mark places; long ones talk to a reader of the source.
@@ -248,11 +250,8 @@ func hiddenHTML(text []byte) int {
 			window = window[:end]
 		}
 		style := bytes.ToLower(bytes.ReplaceAll(window, []byte{' '}, nil))
-		for _, hiding := range hidingStyles {
-			if bytes.Contains(style, hiding) {
-				n++
-				break
-			}
+		if hidingStyle.Match(style) || whiteLetters.Match(style) && !bytes.Contains(style, []byte("background")) {
+			n++
 		}
 	}
 }
