@@ -9,7 +9,8 @@ import (
 // families are the words that find each other, see words/synonyms.txt. Keys
 // and values are stems, or two stems with a space between.
 type families struct {
-	related map[string][]relative
+	related   map[string][]relative
+	verbStems map[string]bool // the verbs among them
 }
 
 type relative struct {
@@ -18,7 +19,7 @@ type relative struct {
 }
 
 func mustFamilies() families {
-	f := families{related: map[string][]relative{}}
+	f := families{related: map[string][]relative{}, verbStems: map[string]bool{}}
 	key := func(w string) string {
 		var out []string
 		for _, part := range strings.Split(w, "_") {
@@ -35,6 +36,9 @@ func mustFamilies() families {
 			}
 			all := strings.Fields(body)
 			for _, x := range all {
+				if head == "verbs" {
+					f.verbStems[key(x)] = true
+				}
 				for _, y := range all {
 					f.relate(key(x), key(y), weight)
 				}

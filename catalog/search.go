@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/kljensen/snowball/english"
+	"github.com/mcp-gate/mcp-gate/engagement"
 )
 
 // Hit is a tool found for a query. Scores of one query compare with each
@@ -44,7 +45,11 @@ const (
 	meansWeight = 0.30
 	nameBonus   = 0.9 // for a name that the query spells out whole
 
-	leastCovered = 0.22 // of the query's weight that a hit must have
+	verbShare     = 0.6 // of a verb, which many tools have in other words
+	otherClass    = 0.65
+	unknownWeight = 0.2 // of a word that no tool has: a name, a date
+
+	leastCovered = 0.12 // of the query's weight that a hit must have
 	leastOfBest  = 0.12 // of the best hit's score
 
 	mostIndexed = 1500 // bytes of a description that are indexed
@@ -110,6 +115,11 @@ func (ix *index) weigh(entries int) {
 	for t, list := range ix.postings {
 		df := float64(len(list))
 		ix.idf[t] = float32(math.Log(1 + (n-df+0.5)/(df+0.5)))
+	}
+	for stem := range lex.verbStems {
+		if t, ok := ix.terms[stem]; ok {
+			ix.idf[t] *= verbShare
+		}
 	}
 	ix.unknown = float32(math.Log(1 + (n+0.5)/0.5))
 }
@@ -235,6 +245,7 @@ func (s *Set) Search(query string) []Hit {
 	parts := needs(query)
 	for _, p := range parts {
 		ix.score(sc, p.text)
+		s.favour(sc, wish(p.text))
 		best := sc.best()
 		for _, e := range sc.touched {
 			v := float64(sc.of[e])
@@ -328,7 +339,7 @@ func (ix *index) weightOf(t string) float32 {
 	if n, ok := ix.terms[t]; ok {
 		return ix.idf[n]
 	}
-	return ix.unknown * 0.6
+	return ix.unknown * unknownWeight
 }
 
 // group adds a word and what it stands for. A tool is paid for the best of
@@ -397,6 +408,45 @@ func (ix *index) nameBonus(sc *scores, wanted map[int32]float32) {
 		}
 		if all > 0 {
 			sc.of[e] += nameBonus * has * has / all
+		}
+	}
+}
+
+// wish is the class of work that a need is put as: a question or a reading
+// verb asks for reading, another verb for an effect, anything else for either.
+func wish(text string) engagement.Permission {
+	for i, w := range words(strings.ToLower(text)) {
+		if i > 6 {
+			break
+		}
+		if asking[w] {
+			return engagement.Read
+		}
+		if polite[w] {
+			continue
+		}
+		if _, v, ok := lex.lemma(w); ok && !v.soft {
+			return min(v.class, engagement.ReversibleWrite)
+		}
+	}
+	return 0
+}
+
+var (
+	asking = wordSet("what which who whose when where why how is are does did will has any tell whats")
+	polite = wordSet("please can could would you i want need would like to help me us my we the a an let lets now then and also just your use using for in on")
+)
+
+// favour takes a little off tools of the other class than the one wished for:
+// "which containers run" is not answered by running one.
+func (s *Set) favour(sc *scores, wished engagement.Permission) {
+	if wished == 0 {
+		return
+	}
+	for _, e := range sc.touched {
+		class := s.entries[e].Class.Permission
+		if class != 0 && (class == engagement.Read) != (wished == engagement.Read) {
+			sc.of[e] *= otherClass
 		}
 	}
 }
