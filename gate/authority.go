@@ -79,7 +79,7 @@ func (s *Session) facts(c *call) policy.Call {
 	server := s.g.servers[c.entry.ID.Server]
 	class := c.entry.Class
 	facts := policy.Call{
-		Tool: c.entry.ID, Known: c.known, Pin: policy.PinAccepted,
+		Tool: c.entry.ID, Known: c.known, Pin: s.g.pin(c.entry.ID),
 		Enforce: s.profile.Enforce,
 		Class:   class.Permission, Egress: class.Egress,
 		OnEgress:          server.OnEgress,

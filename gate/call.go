@@ -85,6 +85,9 @@ func (s *Session) road(ctx context.Context, c *call) Outcome {
 	}
 	c.digest = digest
 	_, d := s.decide(ctx, c)
+	if d.Verdict != policy.Deny {
+		d = s.verified(ctx, c, d)
+	}
 	switch {
 	case d.Verdict == policy.Deny:
 		return s.refuse(c, d)
@@ -94,6 +97,27 @@ func (s *Session) road(ctx context.Context, c *call) Outcome {
 		return s.ask(ctx, c, d)
 	}
 	return s.run(ctx, c, d)
+}
+
+// verified waits until the call's server has shown its definitions in the life
+// of this gate, since one on record must be the one that runs. A definition
+// that is another now is judged anew; a server that shows none runs nothing.
+func (s *Session) verified(ctx context.Context, c *call, d policy.Decision) policy.Decision {
+	if !s.g.verify(ctx, c.entry.ID.Server) {
+		code := policy.CodeUnverified
+		if c.unfit = s.g.opts.Caller.Up(c.entry.ID.Server); c.unfit != nil {
+			code = policy.CodeServerDown
+		}
+		return policy.Decision{Verdict: policy.Deny, Code: code, Rule: "step6.ready", About: d.About}
+	}
+	before := c.entry.Digest
+	if now, ok := s.tool(c.entry.ID); ok {
+		c.entry = now
+	}
+	if c.entry.Digest != before || s.g.pin(c.entry.ID) != policy.PinAccepted {
+		_, d = s.decide(ctx, c)
+	}
+	return d
 }
 
 // refuse writes a refusal down and words it.

@@ -170,6 +170,7 @@ func (s *Session) judged(e catalog.Entry, canAsk bool) (found, bool) {
 		return found{}, false
 	case d.Code == policy.CodeHeld:
 		f.state = "held"
+		f.entry.Tool = catalog.Tool{ID: e.ID} // no word of what is held
 	case d.Verdict == policy.Run || d.Verdict == policy.Review:
 		f.state = "runs"
 	case d.Verdict == policy.Ask || d.Verdict == policy.Defer:

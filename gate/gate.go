@@ -28,6 +28,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/prefix"
 )
 
 // Caller reaches the upstream servers. It must be safe for concurrent use.
@@ -74,6 +75,8 @@ type Recorder interface {
 // Server is what the gate holds of one configured server.
 type Server struct {
 	Alias    string
+	Key      string        // in the owner's configuration
+	Manual   bool          // its definitions are accepted by hand
 	ID       string        // the server id: what its tickets and grants are bound to
 	Launch   string        // keyed digest of how it is started; only a gate with the same one runs its tickets
 	Policy   policy.Policy // the owner's, with this server's own egress
@@ -122,13 +125,15 @@ type Options struct {
 	Spend         engagement.Spend                       // for each session
 	Bars          engagement.Bars
 
-	Caller   Caller
-	Audit    Recorder
-	Inbox    Inbox
-	Forms    Forms
-	Sessions Sessions
-	Keeper   Keeper // may be nil: no copies are taken
-	Journal  Journal
+	Caller     Caller
+	Audit      Recorder
+	Acceptance Acceptance   // may be nil: every definition is accepted
+	Prefix     prefix.Parts // what the owner set of it; Tools and Direct are filled in
+	Inbox      Inbox
+	Forms      Forms
+	Sessions   Sessions
+	Keeper     Keeper // may be nil: no copies are taken
+	Journal    Journal
 	// Reach returns the best proof that an enrolled key can give now, L0 where
 	// there is none.
 	Reach func() inbox.Level
@@ -159,12 +164,13 @@ type Gate struct {
 	opts    Options
 	servers map[string]Server
 	set     atomic.Pointer[catalog.Set] // of every server; replaced whole
+	states  atomic.Pointer[map[catalog.ToolID]catalog.State]
 
 	features features
 	relay    relay
 
 	mu      sync.Mutex // guards what follows; never held across a call upstream
-	offered map[string][]catalog.Entry
+	offered map[string]offering
 	live    map[*Session]bool
 	early   []*Session // that were given a list before all servers had answered
 	settled bool
@@ -172,7 +178,7 @@ type Gate struct {
 
 // New returns a gate that knows no tools yet; [Gate.Offer] brings them.
 func New(opts Options) (*Gate, error) {
-	g := &Gate{opts: opts, servers: map[string]Server{}, offered: map[string][]catalog.Entry{}, live: map[*Session]bool{}}
+	g := &Gate{opts: opts, servers: map[string]Server{}, offered: map[string]offering{}, live: map[*Session]bool{}}
 	for _, s := range opts.Servers {
 		if _, twice := g.servers[s.Alias]; twice {
 			return nil, fmt.Errorf("two servers go by the name %q", s.Alias)
@@ -184,7 +190,8 @@ func New(opts Options) (*Gate, error) {
 			return nil, fmt.Errorf("profile %q: %w", name, err)
 		}
 	}
-	g.set.Store(catalog.NewSet(nil, metaNames()...))
+	g.renew()
+	g.recall()
 	return g, nil
 }
 
@@ -212,47 +219,13 @@ func (g *Gate) of(p Profile) []string {
 	return aliases
 }
 
-// Offer takes the definitions a server lists now, in the server's order. An
-// entry that is no definition is reported and left out; it costs the others
-// nothing.
-func (g *Gate) Offer(server string, definitions []json.RawMessage) {
-	s, ok := g.servers[server]
-	if !ok {
-		return
-	}
-	var entries []catalog.Entry
-	for i, raw := range definitions {
-		t, err := catalog.NewTool(server, raw)
-		if err != nil {
-			g.opts.Log.Warn("a tool is left out", "server", server, "index", i, "error", err)
-			continue
-		}
-		if _, taken := carries[t.ID.Tool]; taken {
-			g.opts.Log.Warn("a tool is left out: what it is called stands for something else", "server", server, "index", i)
-			continue
-		}
-		var owner catalog.Override
-		if s.Owner != nil {
-			owner = s.Owner(t.ID.Tool)
-		}
-		entries = append(entries, catalog.Entry{Tool: t, Class: catalog.Classify(t, s.Trust, owner)})
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.offered[server] = entries
-	var all []catalog.Entry
-	for _, of := range g.offered {
-		all = append(all, of...)
-	}
-	g.set.Store(catalog.NewSet(all, metaNames()...))
-}
-
 // Tools returns every tool that is known now.
 func (g *Gate) Tools() *catalog.Set { return g.set.Load() }
 
-// await gives servers that have not listed anything yet some time to do so.
-// It returns at once where each of them has.
-func (g *Gate) await(ctx context.Context, wait time.Duration, servers ...string) {
+// await gives servers of which nothing is known yet some time to list their
+// tools. It returns at once where each of them is known, and reports whether
+// one was late.
+func (g *Gate) await(ctx context.Context, wait time.Duration, servers ...string) (late bool) {
 	var missing []string
 	g.mu.Lock()
 	for _, alias := range servers {
@@ -262,11 +235,12 @@ func (g *Gate) await(ctx context.Context, wait time.Duration, servers ...string)
 	}
 	g.mu.Unlock()
 	if missing == nil {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	g.opts.Caller.Settled(ctx, missing...)
+	return ctx.Err() != nil
 }
 
 // Run waits until every server has answered once and tells the sessions that

@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/mcp-gate/mcp-gate/prefix"
 )
 
 // Session is one client's way through the gate: a pipe, a legacy HTTP session,
@@ -97,7 +98,7 @@ func (s *Session) Instructions() string {
 	if s.profile.exposure() == Transparent {
 		return s.server().Instructions
 	}
-	return instructions
+	return prefix.Instructions(instructions, s.texts())
 }
 
 // ServerInfo is the gate's own, or in transparent exposure the server's.
@@ -156,12 +157,9 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 	}
 	exposure := s.profile.exposure()
 	if exposure != Meta {
-		wait, cancel := context.WithTimeout(ctx, s.g.opts.FirstList)
-		s.g.opts.Caller.Settled(wait)
-		if wait.Err() != nil {
+		if late := s.g.await(ctx, s.g.opts.FirstList, s.aliases...); late {
 			s.g.tellWhenSettled(s)
 		}
-		cancel()
 		s.addReal(exposure, add)
 	}
 	if exposure != Transparent {
@@ -177,7 +175,7 @@ func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
 	set := s.set()
 	for i, e := range set.Entries() {
 		f, known := s.judged(e, true)
-		if !known || (f.aside && exposure == Direct) {
+		if !known || e.Raw == nil || f.aside && exposure == Direct {
 			continue
 		}
 		raw := e.Raw

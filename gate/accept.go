@@ -1,0 +1,187 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/prefix"
+)
+
+// Acceptance is the record of the definitions that a person, or the first
+// sight of a server, accepted. It must be safe for concurrent use.
+type Acceptance interface {
+	// Known returns what is on record for a server, with no look at it. No
+	// entries: nothing was accepted yet.
+	Known(server string) (entries []catalog.Entry, instructions string)
+	// Offer judges what a server shows now against the record, records a first
+	// sight, and returns what Known returns after that.
+	Offer(server string, o catalog.Offer) (j catalog.Judgement, entries []catalog.Entry, instructions string)
+}
+
+// offering is what the gate holds of one server.
+type offering struct {
+	entries      []catalog.Entry // accepted bytes; a tool that was never accepted has none
+	states       map[catalog.ToolID]catalog.State
+	instructions string // accepted
+	live         bool   // the server has listed its tools since this gate started
+}
+
+// recall takes up what is on record for each server, so that lists and
+// searches need none of them to be up.
+func (g *Gate) recall() {
+	if g.opts.Acceptance == nil {
+		return
+	}
+	for alias := range g.servers {
+		if entries, text := g.opts.Acceptance.Known(alias); len(entries) > 0 {
+			g.offered[alias] = offering{entries: entries, instructions: text}
+		}
+	}
+	g.renew()
+}
+
+// Offer takes the definitions a server lists now, in the server's order. An
+// entry that is no definition is reported and left out; a tool that is not
+// what was accepted is held. Neither costs the others anything.
+func (g *Gate) Offer(server string, definitions []json.RawMessage) {
+	s, ok := g.servers[server]
+	if !ok {
+		return
+	}
+	var tools []catalog.Tool
+	for i, raw := range definitions {
+		t, err := catalog.NewTool(server, raw)
+		if err != nil {
+			g.opts.Log.Warn("a tool is left out", "server", server, "index", i, "error", err)
+			continue
+		}
+		if _, taken := carries[t.ID.Tool]; taken {
+			g.opts.Log.Warn("a tool is left out: what it is called stands for something else", "server", server, "index", i)
+			continue
+		}
+		tools = append(tools, t)
+	}
+	now := g.judged(s, tools)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.offered[server] = now
+	g.renew()
+}
+
+// judged holds what a server shows against the record.
+func (g *Gate) judged(s Server, tools []catalog.Tool) offering {
+	now := offering{states: map[catalog.ToolID]catalog.State{}, live: true}
+	if g.opts.Acceptance == nil {
+		for _, t := range tools {
+			now.entries = append(now.entries, catalog.Entry{Tool: t, Class: catalog.Classify(t, s.Trust, s.owner(t.ID.Tool))})
+		}
+		return now
+	}
+	o := catalog.NewOffer(tools, s.Trust, g.opts.Caller.About(s.Alias).Instructions, g.acceptedBeside(s.Alias))
+	o.Key, o.ServerID, o.Manual = s.Key, s.ID, s.Manual
+	j, entries, text := g.opts.Acceptance.Offer(s.Alias, o)
+	now.entries, now.instructions = entries, text
+	for _, st := range j.Tools {
+		now.states[st.ID] = st.State
+		if st.State != catalog.Accepted {
+			g.opts.Log.Warn("a tool is held back", "tool", st.ID.String(), "state", st.State, "why", st.Why, "try", "mcp-gate accept "+st.ID.String())
+		}
+		if !slices.ContainsFunc(now.entries, func(e catalog.Entry) bool { return e.ID == st.ID }) {
+			// Its name may be told; no other word of a stranger's.
+			now.entries = append(now.entries, catalog.Entry{Tool: catalog.Tool{ID: st.ID}})
+		}
+	}
+	return now
+}
+
+func (s Server) owner(tool string) catalog.Override {
+	if s.Owner == nil {
+		return catalog.Override{}
+	}
+	return s.Owner(tool)
+}
+
+// acceptedBeside are the tools of other servers, whose names nobody may
+// imitate.
+func (g *Gate) acceptedBeside(server string) []catalog.Tool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var beside []catalog.Tool
+	for alias, o := range g.offered {
+		for _, e := range o.entries {
+			if alias != server && e.Raw != nil {
+				beside = append(beside, e.Tool)
+			}
+		}
+	}
+	return beside
+}
+
+// renew makes the set of all tools anew. Called with mu held.
+func (g *Gate) renew() {
+	var all []catalog.Entry
+	states := map[catalog.ToolID]catalog.State{}
+	for _, o := range g.offered {
+		all = append(all, o.entries...)
+		maps.Copy(states, o.states)
+	}
+	g.states.Store(&states)
+	g.set.Store(catalog.NewSet(all, metaNames()...))
+}
+
+// pin is how a tool's definition stands to the accepted one. One on record
+// counts until its server has shown another.
+func (g *Gate) pin(id catalog.ToolID) policy.Pin {
+	if state, ok := (*g.states.Load())[id]; ok {
+		return policy.Pin(state)
+	}
+	return policy.PinAccepted
+}
+
+// verify waits until a server has shown its definitions in the life of this
+// gate, and reports whether it has: what was accepted must be what runs.
+func (g *Gate) verify(ctx context.Context, server string) bool {
+	live := func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.offered[server].live
+	}
+	if live() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.opts.FirstList)
+	defer cancel()
+	g.opts.Caller.Settled(ctx, server)
+	return live()
+}
+
+// texts are the accepted instructions of the servers that a session shows.
+func (s *Session) texts() []prefix.ServerText {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	var texts []prefix.ServerText
+	for _, alias := range s.aliases {
+		if text := s.g.offered[alias].instructions; text != "" {
+			texts = append(texts, prefix.ServerText{Server: alias, Text: text})
+		}
+	}
+	return texts
+}
+
+// Prefix is the bytes that a conversation in this session begins with. It
+// depends on the build, the configuration, the accepted definitions and the
+// launch, and on nothing that moves.
+func (s *Session) Prefix() prefix.Prefix {
+	parts := s.g.opts.Prefix
+	parts.Direct = s.profile.exposure() == Direct
+	for _, e := range s.set().Entries() {
+		if f, known := s.judged(e, true); known && !f.aside && e.Raw != nil {
+			parts.Tools = append(parts.Tools, e)
+		}
+	}
+	return prefix.Build(parts)
+}
