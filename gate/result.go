@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -46,11 +45,8 @@ type member struct {
 // gate may write, and which keys were taken out. A result that has none is
 // returned as it is.
 func cleaned(result json.RawMessage) (json.RawMessage, []string) {
-	if !bytes.Contains(result, []byte(`"_meta"`)) && !bytes.Contains(result, []byte(`\u00`)) {
-		return result, nil
-	}
-	meta, ok, err := strictjson.Get(result, "_meta")
-	if err != nil || !ok || meta[0] != '{' {
+	meta := memberOf(result, "_meta")
+	if meta == nil || meta[0] != '{' {
 		return result, nil
 	}
 	kept := meta
@@ -79,9 +75,15 @@ func cleaned(result json.RawMessage) (json.RawMessage, []string) {
 
 // failed reports whether a tool says of itself that it failed.
 func failed(result json.RawMessage) bool {
-	if !bytes.Contains(result, []byte(`"isError"`)) {
-		return false
+	return string(memberOf(result, "isError")) == "true"
+}
+
+// memberOf returns a member of a result that has been checked; nil for none.
+func memberOf(result json.RawMessage, name string) json.RawMessage {
+	for m := range strictjson.Walk(result) {
+		if m.Name == name {
+			return m.Value
+		}
 	}
-	raw, ok, err := strictjson.Get(result, "isError")
-	return err == nil && ok && string(raw) == "true"
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/mcp-gate/mcp-gate/audit"
@@ -223,7 +224,7 @@ func (s *Session) nextCall() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count++
-	return fmt.Sprintf("%s.%d", s.id[:10], s.count)
+	return s.id[:10] + "." + strconv.FormatInt(s.count, 10)
 }
 
 // distrust notes that this client answers without a person.

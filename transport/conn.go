@@ -29,17 +29,18 @@ type conn struct {
 	asked   asked         // requests of ours that wait for the client's answer
 	told    atomic.Bool   // the legacy client knows that the list has changed
 
-	mu      sync.Mutex // guards what follows; never held while a Session works
-	legacy  *terms     // what the handshake settled; nil before it
-	ses     Session
-	opening *opening // the attempt that is under way, or nil
-	closed  bool
-	begun   bool                 // the legacy client said that it is ready
-	private bool                 // ids of different requests may be equal: no cancelling by id
-	running int                  // requests that were admitted and have not left
-	count   int                  // requests ever admitted
-	ids     map[string]*exchange // those that can be cancelled
-	flights map[string]*flight   // modern requests that may wait for their client to come back, by id
+	mu       sync.Mutex // guards what follows; never held while a Session works
+	legacy   *terms     // what the handshake settled; nil before it
+	ses      Session
+	declared map[string]bool // of ses: which capabilities it has, as far as that was looked up
+	opening  *opening        // the attempt that is under way, or nil
+	closed   bool
+	begun    bool                 // the legacy client said that it is ready
+	private  bool                 // ids of different requests may be equal: no cancelling by id
+	running  int                  // requests that were admitted and have not left
+	count    int                  // requests ever admitted
+	ids      map[string]*exchange // those that can be cancelled
+	flights  map[string]*flight   // modern requests that may wait for their client to come back, by id
 }
 
 // opening is one attempt to open the session, which all who wait share.
@@ -88,6 +89,25 @@ func (c *conn) session(ctx context.Context, label string) (Session, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// declares reports whether the session has a capability. It is asked with each
+// request, so the answer is kept.
+func (c *conn) declares(ses Session, capability string) bool {
+	c.mu.Lock()
+	has, known := c.declared[capability]
+	c.mu.Unlock()
+	if known {
+		return has
+	}
+	has = declares(ses, capability)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.declared == nil {
+		c.declared = map[string]bool{}
+	}
+	c.declared[capability] = has
+	return has
 }
 
 func (c *conn) open(ctx context.Context, o *opening, who gate.Identity) {

@@ -108,7 +108,7 @@ func (x *exchange) serve(ctx context.Context) (result json.RawMessage, failed *j
 	if err != nil {
 		return nil, internalError(err)
 	}
-	if m.needs != "" && !declares(ses, m.needs) {
+	if m.needs != "" && !x.c.declares(ses, m.needs) {
 		return nil, notFound(x.msg.Method)
 	}
 	if x.check != nil {

@@ -61,12 +61,13 @@ func FuzzDispatch(f *testing.F) {
 	s := New(&fakeGate{}, [32]byte{}, Options{})
 	f.Fuzz(func(t *testing.T, line []byte) {
 		w := new(lineSink)
-		st := &stdio{c: s.newConn(stdioIdentity), w: jsonrpc.NewLineWriter(w)}
+		st := &stdio{c: s.newConn(stdioIdentity), w: jsonrpc.NewLineWriter(w), crew: newCrew()}
 		st.c.handshake(terms{version: version2025})
 		ctx, cancel := context.WithCancel(t.Context())
 		st.take(ctx, t.Context(), line)
 		st.drain(cancel, unwind)
 		st.c.close()
+		st.crew.end()
 		if err := st.w.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}

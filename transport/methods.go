@@ -140,6 +140,9 @@ func listTools(ctx context.Context, x *exchange, ses Session) (json.RawMessage, 
 	b := make([]byte, 0, len(tools)+512)
 	b = append(b, `{"tools":`...)
 	b = append(b, tools...)
+	if !x.terms.modern {
+		return append(b, '}'), nil // nothing in it is for another era
+	}
 	return x.complete(append(x.appendCache(b), '}'), ses)
 }
 

@@ -66,20 +66,27 @@ func modernResult(result, server json.RawMessage) (json.RawMessage, error) {
 }
 
 // legacyResult takes out what a modern upstream put in for a modern client.
-// The search for the words is what makes any other result free, however large.
+// A walk over the outermost members is what makes any other result cheap,
+// however large.
 func legacyResult(result json.RawMessage) (json.RawMessage, error) {
+	var meta []byte
+	typed := false
+	for m := range strictjson.Walk(result) {
+		switch m.Name {
+		case "resultType":
+			typed = true
+		case "_meta":
+			meta = m.Value
+		}
+	}
 	var err error
-	if bytes.Contains(result, []byte(`"resultType"`)) {
+	if typed {
 		if result, err = strictjson.Delete(result, "resultType"); err != nil {
 			return nil, err
 		}
 	}
-	if !bytes.Contains(result, []byte(metaServer)) {
+	if meta == nil || meta[0] != '{' || !bytes.Contains(meta, []byte(metaServer)) {
 		return result, nil
-	}
-	meta, ok, err := strictjson.Get(result, "_meta")
-	if err != nil || !ok || meta[0] != '{' {
-		return result, err
 	}
 	if meta, err = strictjson.Delete(meta, metaServer); err != nil {
 		return nil, err

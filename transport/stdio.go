@@ -33,7 +33,8 @@ func (s *Server) ServeStdio(ctx context.Context, who gate.Identity, in io.Reader
 	defer end()
 	work, cancel := context.WithCancel(lasting)
 	defer cancel()
-	st := &stdio{c: s.newConn(who), w: jsonrpc.NewLineWriter(out)}
+	st := &stdio{c: s.newConn(who), w: jsonrpc.NewLineWriter(out), crew: newCrew()}
+	defer st.crew.end()
 	defer st.c.close()
 	read := make(chan error, 1)
 	go func() { read <- st.read(work, lasting, jsonrpc.NewLineReader(in, s.o.MaxMessage)) }()
@@ -61,8 +62,9 @@ func (s *Server) ServeStdio(ctx context.Context, who gate.Identity, in io.Reader
 
 // stdio carries the messages of one pair of streams.
 type stdio struct {
-	c *conn
-	w *jsonrpc.LineWriter
+	c    *conn
+	w    *jsonrpc.LineWriter
+	crew *crew
 
 	mu      sync.Mutex // guards stopped, so that none is added to running after the wait began
 	stopped bool
@@ -145,7 +147,9 @@ func (st *stdio) request(work, lasting context.Context, m jsonrpc.Message) *json
 	if e != nil {
 		return e
 	}
-	st.running.Go(func() {
+	st.running.Add(1)
+	st.crew.do(func() {
+		defer st.running.Done()
 		x.run(work, lasting)
 		if m.Method == "initialize" {
 			st.watch(lasting)

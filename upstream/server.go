@@ -371,10 +371,14 @@ func (s *server) await(ctx context.Context, method string, began time.Time) (*se
 	fail := func(kind Kind, err error, hint string) (*session, *Error) {
 		return nil, &Error{Server: s.cfg.Alias, Method: method, Kind: kind, After: time.Since(began), Hint: hint, Err: err}
 	}
+	s.mu.Lock()
+	if s.state == Ready {
+		defer s.mu.Unlock()
+		return s.sess, nil
+	}
+	seen := s.failures
 	limit := time.NewTimer(s.cfg.StartTimeout + patience)
 	defer limit.Stop()
-	s.mu.Lock()
-	seen := s.failures
 	for {
 		state, sess, changed := s.state, s.sess, s.changed
 		var down *Error

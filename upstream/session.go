@@ -53,7 +53,7 @@ type pending struct {
 	progress bool            // a token was given
 
 	done chan struct{} // closed when resp and err are final
-	more chan struct{} // progress is queued
+	more chan struct{} // progress is queued; nil where none was asked for
 
 	mu     sync.Mutex // guards what follows
 	over   bool
@@ -196,7 +196,10 @@ func (x *session) waitFor(ctx context.Context, p *pending, progress func(json.Ra
 func (x *session) prepare(ctx context.Context, req Request) (*pending, error) {
 	p := &pending{
 		ctx: ctx, id: strconv.FormatInt(x.s.ids.Add(1), 10), method: req.Method, params: req.Params,
-		progress: req.Progress != nil, done: make(chan struct{}), more: make(chan struct{}, 1),
+		progress: req.Progress != nil, done: make(chan struct{}),
+	}
+	if p.progress {
+		p.more = make(chan struct{}, 1)
 	}
 	if !p.progress && !x.modern {
 		return p, nil

@@ -53,8 +53,14 @@ func (w Words[T]) Word(v T) string {
 	if word, ok := w.word(v); ok {
 		return word
 	}
-	return fmt.Sprintf("%s(%d)", w.noun, v)
+	return w.wordless(v)
 }
+
+// wordless is apart so that what formatting needs of the stack is not asked
+// for on every way through Word.
+//
+//go:noinline
+func (w Words[T]) wordless(v T) string { return fmt.Sprintf("%s(%d)", w.noun, v) }
 
 // Marshal returns the word of v as the body of MarshalText. A value without a
 // word is a *[NoValueError], so that a record which forgot a field is not written.

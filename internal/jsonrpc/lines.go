@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -97,7 +98,8 @@ func (l *LineReader) Next() ([]byte, error) {
 // line reads up to the next LF. It returns data with a nil error, or no data
 // with an error; a last line without an end is data.
 func (l *LineReader) line() ([]byte, error) {
-	var long []byte
+	var long [][]byte // what came so far of a line that is longer than the buffer
+	size := 0
 	for {
 		part, err := l.r.ReadSlice('\n')
 		switch {
@@ -107,15 +109,15 @@ func (l *LineReader) line() ([]byte, error) {
 			}
 			return bytes.Clone(part), nil
 		case err == nil || err == bufio.ErrBufferFull:
-			if int64(len(long)+len(part)) > l.limit {
-				return nil, l.skip(long, part, err == nil)
+			if size += len(part); int64(size) > l.limit {
+				return nil, l.skip(slices.Concat(long...), part, err == nil)
 			}
-			long = append(long, part...)
 			if err == nil {
-				return long, nil
+				return slices.Concat(append(long, part)...), nil
 			}
-		case len(long)+len(part) > 0 && errors.Is(err, io.EOF):
-			return append(long, part...), nil
+			long = append(long, bytes.Clone(part))
+		case size+len(part) > 0 && errors.Is(err, io.EOF):
+			return slices.Concat(append(long, part)...), nil
 		default:
 			return nil, err
 		}
@@ -149,6 +151,9 @@ func tailOf(b []byte) []byte { return bytes.Clone(b[max(0, len(b)-keepOfLong):])
 // Send makes its caller wait too.
 const maxQueued = 64 << 20
 
+// batchSize is how many bytes of small lines leave in one write.
+const batchSize = 64 << 10
+
 // ErrClosed is returned by a [LineWriter] after Close.
 var ErrClosed = errors.New("the writer is closed")
 
@@ -156,13 +161,15 @@ var ErrClosed = errors.New("the writer is closed")
 // called. One goroutine writes, so a peer that does not read holds up nobody
 // but itself; lines that wait leave in one write. Safe for concurrent use.
 type LineWriter struct {
-	w    io.Writer
-	wake chan struct{} // something is queued, or Close was called
-	done chan struct{} // closed when the goroutine has ended
+	w     io.Writer
+	batch []byte        // small lines on their way; the goroutine's own
+	wake  chan struct{} // something is queued, or Close was called
+	done  chan struct{} // closed when the goroutine has ended
 
 	mu     sync.Mutex // guards what follows
-	queue  []byte
-	room   chan struct{} // closed, and made anew, each time the queue empties
+	queue  [][]byte
+	queued int           // bytes in queue
+	room   chan struct{} // where somebody waits for room: closed when the queue empties; else nil
 	err    error         // the first failed write; nothing is written after it
 	closed bool
 }
@@ -170,12 +177,12 @@ type LineWriter struct {
 // NewLineWriter starts the goroutine that writes to w; [LineWriter.Close]
 // ends it.
 func NewLineWriter(w io.Writer) *LineWriter {
-	l := &LineWriter{w: w, wake: make(chan struct{}, 1), done: make(chan struct{}), room: make(chan struct{})}
+	l := &LineWriter{w: w, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go l.run()
 	return l
 }
 
-// Send queues line and its line end. It waits only while more than 64 MiB are
+// Send queues line, which is the writer's from then on, and its line end. It waits only while more than 64 MiB are
 // queued, until ctx ends. A nil error means queued, not received; an error
 // means that no byte of the line will be written.
 func (l *LineWriter) Send(ctx context.Context, line []byte) error {
@@ -188,11 +195,15 @@ func (l *LineWriter) Send(ctx context.Context, line []byte) error {
 		case l.closed:
 			defer l.mu.Unlock()
 			return ErrClosed
-		case len(l.queue) == 0 || len(l.queue)+len(line) < maxQueued:
-			l.queue = append(append(l.queue, line...), '\n')
+		case l.queued == 0 || l.queued+len(line) < maxQueued:
+			l.queue = append(l.queue, line)
+			l.queued += len(line) + 1
 			l.mu.Unlock()
 			l.nudge()
 			return nil
+		}
+		if l.room == nil {
+			l.room = make(chan struct{})
 		}
 		room := l.room
 		l.mu.Unlock()
@@ -236,31 +247,63 @@ func (l *LineWriter) nudge() {
 
 func (l *LineWriter) run() {
 	defer close(l.done)
-	var batch []byte
+	var lines [][]byte
 	for range l.wake {
 		for {
+			clear(lines)
 			l.mu.Lock()
-			batch, l.queue = l.queue, batch[:0]
-			close(l.room)
-			l.room = make(chan struct{})
+			lines, l.queue, l.queued = l.queue, lines[:0], 0
+			if l.room != nil {
+				close(l.room)
+				l.room = nil
+			}
 			closed := l.closed
 			l.mu.Unlock()
-			if len(batch) == 0 {
+			if len(lines) == 0 {
 				if closed {
 					return
 				}
 				break
 			}
-			if _, err := l.w.Write(batch); err != nil {
+			if err := l.write(lines); err != nil {
 				l.mu.Lock()
 				l.err = fmt.Errorf("write message: %w", err)
 				l.queue = nil
 				l.mu.Unlock()
 				return
 			}
-			if cap(batch) > 1<<20 { // do not keep a big message's room for ever
-				batch = nil
+		}
+	}
+}
+
+// write puts lines on the stream. Small ones leave together; a large one is
+// not copied.
+func (l *LineWriter) write(lines [][]byte) error {
+	for _, line := range lines {
+		if len(line) >= batchSize {
+			if err := l.flush(); err != nil {
+				return err
+			}
+			if _, err := l.w.Write(append(line, '\n')); err != nil {
+				return err
+			}
+			continue
+		}
+		l.batch = append(append(l.batch, line...), '\n')
+		if len(l.batch) >= batchSize {
+			if err := l.flush(); err != nil {
+				return err
 			}
 		}
 	}
+	return l.flush()
+}
+
+func (l *LineWriter) flush() error {
+	if len(l.batch) == 0 {
+		return nil
+	}
+	_, err := l.w.Write(l.batch)
+	l.batch = l.batch[:0]
+	return err
 }

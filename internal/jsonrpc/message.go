@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
@@ -113,7 +114,7 @@ func (m *Message) check(version, method []byte) error {
 		return errors.New(`"id" must be a string or a number`)
 	}
 	if method != nil {
-		if method[0] != '"' || json.Unmarshal(method, &m.Method) != nil || m.Method == "" {
+		if m.Method = methodOf(method); m.Method == "" {
 			return errors.New(`"method" must be a string that is not empty`)
 		}
 		if m.Result != nil || m.Error != nil {
@@ -140,6 +141,19 @@ func (m *Message) check(version, method []byte) error {
 		return errors.New(`"error" must be an object`)
 	}
 	return nil
+}
+
+// methodOf decodes a method's name, "" where it is none.
+func methodOf(raw []byte) string {
+	if raw[0] != '"' {
+		return ""
+	}
+	if bytes.IndexByte(raw, '\\') < 0 { // it has been checked
+		return string(raw[1 : len(raw)-1])
+	}
+	var s string
+	_ = json.Unmarshal(raw, &s) // what is no string stays empty
+	return s
 }
 
 func validID(id json.RawMessage) json.RawMessage {
@@ -201,6 +215,7 @@ func ParseError(raw json.RawMessage) *Error {
 // params is left out. Line breaks between the tokens of params become spaces:
 // the framing of stdio allows none.
 func AppendRequest(dst []byte, id json.RawMessage, method string, params json.RawMessage) []byte {
+	dst = slices.Grow(dst, len(id)+len(method)+len(params)+64)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
 	return appendMethod(dst, method, params)

@@ -31,19 +31,30 @@ const MaxDepth = 512
 // ErrDepth is wrapped when a value is nested deeper than [MaxDepth].
 var ErrDepth = fmt.Errorf("nested deeper than %d levels", MaxDepth)
 
-// decoders are reused: a decoder's bookkeeping is most of what parsing a small
-// message would allocate.
-var decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(bytes.NewBuffer(nil)) }}
+// reading is a decoder and the buffer that it reads from.
+type reading struct {
+	*jsontext.Decoder
+	from *bytes.Buffer
+}
 
-func decoder(b []byte) *jsontext.Decoder {
-	d := decoders.Get().(*jsontext.Decoder)
-	d.Reset(bytes.NewBuffer(b))
+// readings are reused: a decoder's bookkeeping is most of what parsing a small
+// message would allocate.
+var readings = sync.Pool{New: func() any {
+	from := bytes.NewBuffer(nil)
+	return &reading{jsontext.NewDecoder(from), from}
+}}
+
+func decoder(b []byte) *reading {
+	d := readings.Get().(*reading)
+	*d.from = *bytes.NewBuffer(b)
+	d.Reset(d.from)
 	return d
 }
 
-func release(d *jsontext.Decoder) {
-	d.Reset(bytes.NewBuffer(nil)) // lets go of the caller's bytes
-	decoders.Put(d)
+func release(d *reading) {
+	*d.from = bytes.Buffer{} // lets go of the caller's bytes
+	d.Reset(d.from)
+	readings.Put(d)
 }
 
 // Check reports whether b is exactly one strict JSON value. The error says
@@ -88,7 +99,7 @@ func Object(b []byte) iter.Seq2[Member, error] {
 
 var errStopped = errors.New("stopped")
 
-func members(d *jsontext.Decoder, b []byte, yield func(Member, error) bool) error {
+func members(d *reading, b []byte, yield func(Member, error) bool) error {
 	open, err := d.ReadToken()
 	if err != nil {
 		return err
@@ -97,13 +108,11 @@ func members(d *jsontext.Decoder, b []byte, yield func(Member, error) bool) erro
 		return fmt.Errorf("want an object, have %s", kindName(open.Kind()))
 	}
 	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
+		name, err := d.ReadValue() // a string: the decoder refuses any other name
 		if err != nil {
 			return err
 		}
-		m := Member{Name: name.String()}
-		// The name ends here; its start is the quote that opens it.
-		m.Key = keyStart(b, int(d.InputOffset()))
+		m := Member{Name: nameOf(name), Key: int(d.InputOffset()) - len(name)}
 		value, err := d.ReadValue()
 		if err != nil {
 			return err
@@ -121,22 +130,109 @@ func members(d *jsontext.Decoder, b []byte, yield func(Member, error) bool) erro
 	return atEnd(d)
 }
 
-// keyStart finds the quote that opens the name which ends just before end. A
-// quote inside a name is always escaped, so the first unescaped one counts.
-func keyStart(b []byte, end int) int {
-	for i := end - 2; i >= 0; i-- {
-		if b[i] != '"' {
-			continue
-		}
-		slashes := 0
-		for j := i - 1; j >= 0 && b[j] == '\\'; j-- {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return i
+// usual are the names that nearly every message has, so that they cost no
+// allocation.
+var usual = func() map[string]string {
+	names := map[string]string{}
+	for _, n := range []string{"jsonrpc", "id", "method", "params", "result", "error", "name", "arguments", "_meta", "content", "isError", "structuredContent"} {
+		names[n] = n
+	}
+	return names
+}()
+
+// nameOf decodes a member's name, which has been checked.
+func nameOf(quoted []byte) string {
+	inside := quoted[1 : len(quoted)-1]
+	if name, ok := usual[string(inside)]; ok {
+		return name
+	}
+	if bytes.IndexByte(inside, '\\') < 0 {
+		return string(inside)
+	}
+	name, _ := jsontext.AppendUnquote(nil, quoted) // it is valid
+	return string(name)
+}
+
+// Walk yields the members of an object that has been checked before, as a part
+// of what [Check] or [Object] accepted. It looks at brackets and quotes only,
+// which makes it several times as fast, and bytes that were never checked may
+// be taken apart in any way.
+func Walk(checked []byte) iter.Seq[Member] {
+	return func(yield func(Member) bool) {
+		i := bytes.IndexByte(checked, '{') + 1
+		for {
+			for i < len(checked) && checked[i] != '"' {
+				if checked[i] == '}' {
+					return
+				}
+				i++ // space, and the comma between members
+			}
+			m := Member{Key: i}
+			i = skipString(checked, i)
+			if i >= len(checked) {
+				return
+			}
+			m.Name = nameOf(checked[m.Key:i])
+			for i < len(checked) && (checked[i] == ':' || isSpace(checked[i])) {
+				i++
+			}
+			m.Start = i
+			m.End = skipValue(checked, i)
+			m.Value = checked[m.Start:m.End:m.End]
+			if i = m.End; !yield(m) {
+				return
+			}
 		}
 	}
-	return 0
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// skipString returns the end of the string that begins at i.
+func skipString(b []byte, i int) int {
+	for i++; ; i++ {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		i += n
+		k := i
+		for b[k-1] == '\\' {
+			k--
+		}
+		if (i-k)%2 == 0 {
+			return i + 1
+		}
+	}
+}
+
+// skipValue returns the end of the value that begins at i.
+func skipValue(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			if i = skipString(b, i); depth == 0 {
+				return i
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i // of a number or a word
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\n', '\r':
+			if depth == 0 {
+				return i
+			}
+		}
+		i++
+	}
+	return i
 }
 
 // Get returns the raw value of the member called name, and whether there is
@@ -236,7 +332,7 @@ func splice(b []byte, from, to int, with []byte) []byte {
 	return append(out, b[to:]...)
 }
 
-func atEnd(d *jsontext.Decoder) error {
+func atEnd(d *reading) error {
 	if _, err := d.ReadToken(); err != io.EOF {
 		return fmt.Errorf("more than one value (at byte %d)", d.InputOffset())
 	}
