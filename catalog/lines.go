@@ -109,8 +109,8 @@ func ClassifyLines(r io.Reader, w io.Writer) error {
 }
 
 // ScanLines reads tool definitions, one a line, and writes {"id","findings"}
-// for each. A line's "peers", if it has any, are the names of tools that stand
-// beside it, as alias/tool. The error wraps [ErrLines] when a line was no
+// for each. A line's "peers", if it has any, are the tools that stand beside
+// it, as "alias/tool" or {"server","name"}. The error wraps [ErrLines] when a line was no
 // definition.
 func ScanLines(r io.Reader, w io.Writer) error {
 	return answers(r, w, func(line []byte) ([]byte, []byte, error) {
@@ -153,10 +153,17 @@ func peersOf(line []byte) []Tool {
 		return nil
 	}
 	var names []string
-	if json.Unmarshal(raw, &names) != nil {
-		return nil
-	}
 	var peers []Tool
+	if json.Unmarshal(raw, &names) != nil {
+		var tools []struct{ Server, Name string }
+		if json.Unmarshal(raw, &tools) != nil {
+			return nil
+		}
+		for _, t := range tools {
+			peers = append(peers, Tool{ID: ToolID{Alias(t.Server), t.Name}})
+		}
+		return peers
+	}
 	for _, n := range names {
 		id, err := ParseToolID(n)
 		if err != nil {

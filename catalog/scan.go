@@ -45,6 +45,9 @@ const (
 	KindLayout    = "hidden-layout"
 )
 
+// kindMismatch is an effect that the name does not speak of.
+const kindMismatch = "mismatch"
+
 // mostFindings bounds what one definition can make a person read.
 const mostFindings = 32
 
@@ -54,9 +57,11 @@ const mostFindings = 32
 // size of the definition and of the peers' names.
 func Scan(t Tool, peers []Tool) []Finding {
 	s := scanner{seen: map[string]bool{}, read: map[string]bool{}}
+	f := featuresOf(t)
+	s.writes = f.byName().class > engagement.Read
 	s.walk(t.Raw)
 	s.name(t, peers)
-	s.mismatch(t)
+	s.mismatch(t, f)
 	return s.found
 }
 
@@ -64,6 +69,8 @@ type scanner struct {
 	found []Finding
 	seen  map[string]bool // kind and place of each finding
 	read  map[string]bool // texts that were graded: schemas repeat themselves
+
+	writes bool // the tool's name says that it has an effect
 }
 
 func (s *scanner) add(kind string, tier Tier, where, passage string) {
@@ -241,6 +248,9 @@ func (s *scanner) graded(where, text, shown string) {
 	s.read[plain] = true
 	for i := range poisons {
 		p := &poisons[i]
+		if p.kind == kindMismatch && s.writes {
+			continue
+		}
 		if at := p.find(plain); at != nil {
 			s.add(p.kind, Show, where, around(plain, at[0], at[1]))
 		}
@@ -282,15 +292,17 @@ func (s *scanner) name(t Tool, peers []Tool) {
 
 var ordering = regexp.MustCompile(`\b(must|always|instead|before|never|do not|don't|replace|override|first|whenever|every time|also)\b`)
 
+// carrying are verbs that also say where a reading tool takes its results.
+var carrying = wordSet("send push run call share execute")
+
 // mismatch looks for a name that promises to read where the description
 // destroys, sends or runs, and for claims of the same kind.
-func (s *scanner) mismatch(t Tool) {
-	f := featuresOf(t)
+func (s *scanner) mismatch(t Tool, f features) {
 	name, described := f.byName(), f.byDescription()
-	if name.class == engagement.Read && name.strong && described.class >= engagement.SourceFileWrite && described.strong && !described.vague() {
-		s.add("mismatch", Show, "/description", f.first)
+	if name.class == engagement.Read && name.strong && described.class >= engagement.SourceFileWrite && described.strong && !described.vague() && (!carrying[described.verb] || f.sendsMessage(described)) {
+		s.add(kindMismatch, Show, "/description", f.first)
 	}
 	if is(t.Hints.ReadOnly, true) && name.strong && name.class == engagement.Destructive && lex.verbs[name.verb].always {
-		s.add("mismatch", Show, "/annotations/readOnlyHint", t.ID.Tool+" claims to be read-only")
+		s.add(kindMismatch, Show, "/annotations/readOnlyHint", t.ID.Tool+" claims to be read-only")
 	}
 }

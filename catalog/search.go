@@ -40,7 +40,7 @@ const (
 	saturation = 1.6 // BM25's k1
 
 	pairWeight  = 0.55 // of two words found side by side, against one word
-	nounWeight  = 0.45 // of a synonym of a noun, against the word itself
+	nounWeight  = 0.55 // of a synonym of a noun, against the word itself
 	verbWeight  = 0.30 // of a relative of a verb
 	meansWeight = 0.30
 	nameBonus   = 0.9 // for a name that the query spells out whole
