@@ -243,6 +243,8 @@ func (c *client) next(what string, done func() bool) {
 			switch {
 			case !ok:
 				c.t.Fatalf("the server ended while waiting for %s", what)
+			case m.Method == "roots/list":
+				c.write(jsonrpc.AppendResult(nil, m.ID, json.RawMessage(`{"roots":[]}`)))
 			case m.IsRequest():
 				c.asks = append(c.asks, m)
 			case m.IsResponse():
@@ -293,7 +295,8 @@ func gate(t *testing.T, home string, more ...string) *client {
 func theirs(t *testing.T, server map[string]any) map[string]json.RawMessage {
 	t.Helper()
 	args, _ := server["args"].([]string)
-	c := connect(t, `{}`, server["command"].(string), args...)
+	// A server may offer more to a client that can do more: the gate says it can.
+	c := connect(t, `{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}}}`, server["command"].(string), args...)
 	list, _, err := strictjson.Get(c.result(c.send("tools/list", `{}`)), "tools")
 	if err != nil {
 		t.Fatal(err)
@@ -313,6 +316,7 @@ func theirs(t *testing.T, server map[string]any) map[string]json.RawMessage {
 	if len(tools) == 0 {
 		t.Fatalf("%v lists no tools", server["command"])
 	}
+	_ = c.cmd.Process.Kill() // some go on for a while when their client has gone
 	return tools
 }
 

@@ -119,10 +119,11 @@ func (s *scene) get(path string) []byte {
 }
 
 // A line is what is typed at a terminal once some text has appeared on it.
-type line struct{ after, type_ string }
+type line struct{ after, text string }
 
-// terminal runs a program under a pseudo-terminal, types, and returns all that
-// appeared. Keys that a program was not ready for are typed again.
+// terminal runs a program under a pseudo-terminal, types as a person does, who
+// reads first, and returns all that appeared. Keys that a program was not ready
+// for are typed again.
 func (s *scene) terminal(program string, args []string, typed ...line) (screen string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -148,27 +149,27 @@ func (s *scene) terminal(program string, args []string, typed ...line) (screen s
 			}
 		}
 	}()
-	again := time.NewTicker(500 * time.Millisecond)
+	again := time.NewTicker(human)
 	defer again.Stop()
 	var all bytes.Buffer
-	from, last := 0, ""
+	from, last, due := 0, "", false
 	for open := true; open; {
 		select {
 		case b, ok := <-read:
 			open = ok
 			all.Write(b)
+			if len(typed) > 0 && !due && strings.Contains(all.String()[from:], typed[0].after) {
+				due, last = true, ""
+				again.Reset(human)
+			}
 		case <-again.C:
-			if last != "" && !strings.HasSuffix(last, "\r") {
-				_, _ = io.WriteString(tty, last) // it may have ended
-			}
-		}
-		if len(typed) > 0 {
-			if at := strings.Index(all.String()[from:], typed[0].after); at >= 0 {
-				from = all.Len()
-				last = typed[0].type_
-				_, _ = io.WriteString(tty, last)
+			if due {
+				due, from, last = false, all.Len(), typed[0].text
 				typed = typed[1:]
+			} else if strings.HasSuffix(last, "\r") {
+				last = "" // a line is not typed twice
 			}
+			_, _ = io.WriteString(tty, last) // the program may have ended
 		}
 	}
 	_ = cmd.Wait() // what it did is looked at
