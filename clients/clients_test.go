@@ -331,19 +331,22 @@ func TestPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	servers := []Server{
-		{Key: "GH", Client: "cursor", Endpoint: Endpoint{Command: "npx", Args: []string{"gh"}, Env: []Pair{{"T", "${T}"}}}},
-		{Key: "github", Client: "cursor", Endpoint: Endpoint{Command: "npx", Args: []string{"gh"}, Env: []Pair{{"T", "${T}"}}}},
+		{Key: "GH", File: "0", Client: "cursor", Endpoint: Endpoint{Command: "npx", Args: []string{"gh"}, Env: []Pair{{"T", "${T}"}}}},
+		{Key: "github", File: "0", Client: "cursor", Endpoint: Endpoint{Command: "npx", Args: []string{"gh"}, Env: []Pair{{"T", "${T}"}}}},
 		{Key: "old", Client: "cursor", Endpoint: Endpoint{Command: "b"}},
 		{Key: "new", Client: "cursor", File: "1", Endpoint: Endpoint{Command: "n", Env: []Pair{{"A", "1"}}}},
 		{Key: "new", Client: "vscode", File: "2", Endpoint: Endpoint{Command: "n", Env: []Pair{{"A", "2"}}}},
 		{Key: "new", Client: "zed", File: "3", Endpoint: Endpoint{Command: "n", Env: []Pair{{"A", "1"}}}},
 		{Key: "--", File: "4", Endpoint: Endpoint{Command: "m"}},
+		{Key: "one", File: "5", Endpoint: Endpoint{Command: "o"}},
+		{Key: "two", File: "5", Endpoint: Endpoint{Command: "o"}},
+		{Key: "three", File: "6", Endpoint: Endpoint{Command: "o"}},
 	}
 	var got []string
 	for _, i := range target.Plan(servers, PlanOptions{}).Items {
 		got = append(got, i.Name+" "+string(i.Action))
 	}
-	want := []string{"gh same", "github same", "old keep", "new add", "new-vscode add", "new same", "-- skip"}
+	want := []string{"gh same", "github same", "old keep", "new add", "new-vscode add", "new same", "-- skip", "one add", "two add", "three same"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

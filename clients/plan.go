@@ -129,7 +129,8 @@ func (t *Target) item(s Server, o PlanOptions, taken map[string]Server) Item {
 		return skip(Same, "it is there already")
 	}
 	for _, other := range slices.Sorted(maps.Keys(taken)) {
-		if taken[other].Endpoint.equal(s.Endpoint) && other != alias {
+		// Two names of one server in one file are its owner's wish.
+		if taken[other].Endpoint.equal(s.Endpoint) && other != alias && taken[other].File != s.File {
 			return skip(Same, fmt.Sprintf("it is there already, as %s", other))
 		}
 	}

@@ -55,7 +55,7 @@ func (s *Session) Authorize(ctx context.Context, challenge string) (string, erro
 	case rec == nil && challenge == "":
 		return "", nil
 	case rec == nil:
-		return "", s.needed("it wants a sign-in")
+		return "", s.needed("nobody signed in to it yet")
 	case challenge == "" && !rec.endsSoon(now):
 		return rec.header(), nil
 	case challenge != "" && rec.Access != "" && now.Sub(rec.Obtained) < fresh && !rec.endsSoon(now):
@@ -134,7 +134,7 @@ func (s *Session) renew(ctx context.Context, old *record) (*record, error) {
 	case err != nil:
 		return nil, err
 	case rec == nil:
-		return nil, s.needed("it wants a sign-in")
+		return nil, s.needed("nobody signed in to it yet")
 	case rec.Access != old.Access && rec.valid(s.c.o.Now()):
 		return rec, nil
 	case rec.Refresh == "":

@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/lmittmann/tint"
 	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/mcp-gate/mcp-gate/signin"
 	"golang.org/x/term"
 )
 
@@ -25,6 +27,8 @@ type app struct {
 	homeFlag string
 	json     bool
 	logLevel string
+
+	needed atomic.Pointer[signin.NeededError] // the first server that wanted a person to sign in
 }
 
 // home finds the home without touching it.

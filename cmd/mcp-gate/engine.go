@@ -125,9 +125,11 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 	e.db = db
 	var ups []upstream.Server
 	var gated []gate.Server
+	signins := a.signins(e.home)
 	for _, s := range servers {
 		up, g := upstreamOf(s, a.environ), gatedOf(s, e.cfg.Policy.Policy)
 		g.Launch = launchOf(key, s, up)
+		up.Authorize = a.authorizer(signins, s)
 		ups, gated = append(ups, up), append(gated, g)
 		e.log.Debug("server", "alias", s.Alias, "preset", s.Preset, "preset_from", s.PresetFrom, "connection", s.Connection)
 	}

@@ -38,6 +38,7 @@ func main() {
 // environment, and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.LookupEnv, environ: os.Environ()}
+	a.env = a.withSecrets(os.LookupEnv)
 	root := a.command()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -50,6 +51,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if e.err != nil {
 		report(stderr, e.err)
+	}
+	if needed := a.needed.Load(); needed != nil && e.code == exitFailed {
+		fmt.Fprintf(stderr, "mcp-gate: try: mcp-gate auth login %s\n", needed.Alias)
+		return exitSignIn
 	}
 	return e.code
 }
@@ -121,6 +126,7 @@ func (a *app) command() *cobra.Command {
 		a.serveCommand(), a.tryCommand(), a.callCommand(), a.toolsCommand(), a.statusCommand(),
 		a.engagementCommand(), a.readCommand(), a.hookCommand(), a.policyCommand(), a.reviewCommand(),
 		a.inboxCommand(), a.approverCommand(),
+		a.authCommand(), a.importCommand(),
 		a.auditCommand(), a.tokenCommand(), a.sampleCommand(), a.schemaCommand(), a.versionCommand(),
 	)
 	markUsage(root)
