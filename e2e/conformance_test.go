@@ -1,0 +1,234 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestConformance runs the protocol's own suite through the gate, with the Go
+// SDK's fixture server behind it: each revision against a server that speaks
+// it, where every required scenario must pass, and across the two, where what
+// cannot be is on a list with its reason.
+func TestConformance(t *testing.T) {
+	tests := []struct {
+		name, revision, baseline string
+		fixture                  []string // its flags; nil for stdio
+	}{
+		{"2025-11-25 over stdio", "2025-11-25", "", nil},
+		{"2025-11-25 over HTTP", "2025-11-25", "", []string{"-stateless=false"}},
+		{"2026-07-28 over HTTP", "2026-07-28", "", []string{"-stateless=true"}},
+		{"a modern client and a legacy server", "2026-07-28", "modern-client-legacy-server.txt", nil},
+		{"a legacy client and a modern server", "2025-11-25", "legacy-client-modern-server.txt", []string{"-stateless=true"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := map[string]any{"command": built.gosdk}
+			if tt.fixture != nil {
+				server = map[string]any{"url": fixture(t, tt.fixture...)}
+			}
+			// Its tools are named for what the suite tests, not for what they do.
+			server["tools"] = map[string]any{"*": map[string]string{"permission": "read", "egress": "metadata"}}
+			url, token := serveHTTP(t, home(t, map[string]any{
+				"mcpServers": map[string]any{"fixture": server},
+				"policy":     map[string]any{"egress": []string{"metadata", "aggregates", "row_level", "rendered_pixels", "raw_pixels"}},
+			}))
+			conform(t, withToken(t, url, token), tt.revision, tt.baseline)
+		})
+	}
+}
+
+// conform runs the suite of a revision against a server. Without a baseline
+// every required scenario must pass; with one, what fails is on it.
+func conform(t *testing.T, url, revision, baseline string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	suite := filepath.Join("node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js")
+	results := t.TempDir()
+	out, err := exec.CommandContext(ctx, built.node, suite, "server", "--url", url, "--requirements", revision, "--output-dir", results).CombinedOutput()
+	total := regexp.MustCompile(`Total: [1-9][0-9]+ passed.*`).FindString(string(out))
+	if total == "" {
+		t.Fatalf("the suite of %s did not run: %v\n%s", revision, err, out)
+	}
+	t.Log(total)
+	failed := failures(t, results)
+	if baseline == "" {
+		if err != nil {
+			t.Errorf("the suite of %s: %v\n%v", revision, err, failed)
+		}
+		return
+	}
+	raw, err := os.ReadFile(filepath.Join("testdata", baseline))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		when, rest, _ := strings.Cut(line, " ")
+		check, _, _ := strings.Cut(rest, " ")
+		if _, fails := failed[check]; !fails && when == "always" {
+			t.Errorf("%s passes now: take it off the list", check)
+		}
+		delete(failed, check)
+	}
+	for check, why := range failed {
+		t.Errorf("%s: %s", check, why)
+	}
+}
+
+// failures are the checks of a run that failed, with what they say. Those of
+// the tasks extension, which no revision requires and the gate never declares,
+// are left out.
+func failures(t *testing.T, results string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(results, "*", "checks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := map[string]string{}
+	for _, file := range files {
+		scenario := filepath.Base(filepath.Dir(file))
+		if strings.HasPrefix(scenario, "server-tasks-") {
+			continue
+		}
+		var checks []struct{ ID, Status, ErrorMessage string }
+		raw, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(raw, &checks)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range checks {
+			if c.Status == "FAILURE" {
+				failed[c.ID] = scenario + ": " + c.ErrorMessage
+			}
+		}
+	}
+	return failed
+}
+
+// fixture starts the Go SDK's server on HTTP and returns its URL.
+func fixture(t *testing.T, flags ...string) string {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	free.Close()
+	cmd := exec.Command(built.gosdk, append([]string{"-http", addr}, flags...)...)
+	logged, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed, which is no news
+		logged.Close()
+	})
+	line, err := bufio.NewReader(logged).ReadString('\n') // it says so just before it listens
+	if err != nil || !strings.Contains(line, "listening") {
+		t.Fatalf("the fixture: %q %v", line, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, logged) }()
+	return "http://" + addr + "/mcp"
+}
+
+// serveHTTP starts a gate that shows its one server as it is, and returns its
+// URL and token.
+func serveHTTP(t *testing.T, home string) (url, token string) {
+	t.Helper()
+	cmd := exec.Command(built.gate, "--home", home, "--log-level", "warn", "serve", "--http", "127.0.0.1:0", "--exposure", "transparent")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var rest bytes.Buffer
+	done := make(chan struct{})
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-done
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the gate said:\n%s", rest.String())
+		}
+	})
+	lines := bufio.NewReader(stderr)
+	for url == "" || token == "" {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			close(done)
+			t.Fatalf("the gate did not begin to listen: %v\n%s", err, rest.String())
+		}
+		rest.WriteString(line)
+		line = strings.TrimSpace(line)
+		if _, at, ok := strings.Cut(line, "listening on "); ok {
+			url = at
+		} else if line != "" && !strings.ContainsAny(line, " {") {
+			token = line
+		}
+	}
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(&rest, lines)
+	}()
+	return url, token
+}
+
+// withToken is a reverse proxy that adds the token, which the suite cannot
+// send. A host or origin that is not the proxy's own stays as it is: the gate
+// has to refuse it.
+func withToken(t *testing.T, url, token string) string {
+	t.Helper()
+	gate := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp")
+	var self string
+	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = "http", gate
+		r.Out.Host = strings.Replace(r.In.Host, self, gate, 1)
+		if origin := r.In.Header.Get("Origin"); origin != "" {
+			r.Out.Header.Set("Origin", strings.Replace(origin, self, gate, 1))
+		}
+		r.Out.Header.Set("Authorization", "Bearer "+token)
+	}, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+	}}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// An answer that comes while the body is still being forwarded would
+		// end both: net/http does not read on once it writes.
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	self = strings.TrimPrefix(proxy.URL, "http://")
+	return proxy.URL + "/mcp"
+}
