@@ -468,11 +468,11 @@ func (d *desk) whoRuns(ctx context.Context, t inbox.Ticket) string {
 	p, err := d.store.Process(ctx, t.Owner)
 	switch {
 	case err == nil && store.Life(p) == inbox.Alive:
-		return fmt.Sprintf("the gate that asked (process %d) runs it now", p.PID)
+		return fmt.Sprintf("its gate (process %d) runs it now", p.PID)
 	case err == nil && store.Life(p) == inbox.Unclear:
-		return "the gate that asked is on another host; it runs the call if it still lives"
+		return "its gate is on another host and runs it if it lives"
 	}
-	return "the gate that asked is gone; the next one with that server runs it, or mcp-gate inbox run, until " + t.Binding.Expires.Local().Format("Mon 15:04")
+	return "its gate is gone: another, or inbox run, runs it"
 }
 
 func (a *app) inboxDeny(ctx context.Context, d *desk, names []string, note string) error {
