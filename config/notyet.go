@@ -13,22 +13,17 @@ package config
 var notYet = map[string]string{
 	"servers.*.start=lazy":         "every server is started at once",
 	"servers.*.connection=session": "a connection is shared by all sessions",
-	"servers.*.accept=manual":      "definitions are accepted when first seen",
 	"servers.*.on_egress=downgrade": "a result whose class may not leave is blocked, " +
 		"not cut",
 	"servers.*.secrets=redact": "secrets in results are not looked for",
 	"policy.on_egress=downgrade": "a result whose class may not leave is blocked, " +
 		"not cut",
-	"slice=enforce":            "a slice only advises",
-	"profiles.*.slice=enforce": "a slice only advises",
-	"accept=manual":            "definitions are accepted when first seen",
-	"approval.notify":          "nobody is notified",
-	"taint=ask":                "what a session has read is not tracked",
-	"taint=deny":               "what a session has read is not tracked",
-	"secrets=redact":           "secrets in results are not looked for",
-	"artifacts":                "results are not kept",
-	"clients":                  "every client is treated alike",
-	"prefix":                   "no prefix is written",
+	"approval.notify": "nobody is notified",
+	"taint=ask":       "what a session has read is not tracked",
+	"taint=deny":      "what a session has read is not tracked",
+	"secrets=redact":  "secrets in results are not looked for",
+	"artifacts":       "results are not kept",
+	"clients":         "every client is treated alike",
 }
 
 // refuseNotYet records a fault where the value at the present path asks for

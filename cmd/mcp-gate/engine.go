@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
@@ -25,6 +26,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/internal/canonjson"
 	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/prefix"
 	"github.com/mcp-gate/mcp-gate/store"
 	"github.com/mcp-gate/mcp-gate/upstream"
 	"golang.org/x/sync/errgroup"
@@ -52,6 +54,9 @@ type engine struct {
 
 	cancel context.CancelFunc
 	group  *errgroup.Group
+
+	offers  sync.Mutex     // guards offered, and keeps a server's listings in order
+	offered map[string]int // the generation of the listing that the gate has
 }
 
 // engineOptions narrow what an engine starts.
@@ -79,7 +84,7 @@ func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	cfg, more := cfg.WithoutSelf(self, home)
-	e := &engine{home: home, cfg: cfg, log: a.logger(cfg.Log, o.serving), working: o.serving}
+	e := &engine{home: home, cfg: cfg, log: a.logger(cfg.Log, o.serving), working: o.serving, offered: map[string]int{}}
 	for _, n := range append(notes, more...) {
 		e.log.Info(n.String())
 	}
@@ -143,6 +148,7 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 		return err
 	}
 	options.Person = o.person
+	options.Acceptance = newAcceptance(e.home, e.cfg, e.log)
 	e.gate, err = gate.New(options)
 	return err
 }
@@ -213,7 +219,7 @@ func launchOf(key *inbox.GateKey, s config.Server, up upstream.Server) string {
 
 func (e *engine) gateOptions(servers []gate.Server, o engineOptions, rec gate.Recorder) gate.Options {
 	return gate.Options{
-		Name: "mcp-gate", Version: version(),
+		Name: "mcp-gate", Version: version(), Prefix: prefix.Parts{Budget: int(e.cfg.Prefix.Budget)},
 		Servers: servers, Profiles: e.profiles(o), Rules: e.cfg.Policy.Rules,
 		Fallback: fallbackOf(e.cfg), PolicyVersion: policyVersion(e.cfg), Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
 		Caller: caller{e.pool}, Audit: rec, Resolve: resolve, Log: e.log, Now: time.Now, Rand: rand.Reader,
@@ -244,12 +250,20 @@ func policyVersion(cfg config.Config) string {
 	return digest
 }
 
-// offer passes a server's new listing on to the gate.
+// offer passes a server's new listing on to the gate. It is told of every
+// change of a server's state; most leave the listing as it was.
 func (e *engine) offer(alias string) {
-	if listing, ok := e.pool.Listing(alias); ok {
-		e.gate.Offer(alias, listing.Tools)
-		e.gate.Arrived(alias)
+	listing, ok := e.pool.Listing(alias)
+	if !ok {
+		return
 	}
+	e.offers.Lock()
+	defer e.offers.Unlock()
+	if e.offered[alias] < listing.Generation {
+		e.gate.Offer(alias, listing.Tools)
+		e.offered[alias] = listing.Generation
+	}
+	e.gate.Arrived(alias)
 }
 
 func (e *engine) run(ctx context.Context) {
@@ -291,6 +305,18 @@ func upstreamOf(s config.Server, environ []string) upstream.Server {
 	return up
 }
 
+// entry is a tool as the catalog holds it.
+type entry = catalog.Entry
+
+// ownerOf is the owner's word on the tools of a server.
+func ownerOf(s config.Server) func(tool string) catalog.Override {
+	return func(tool string) catalog.Override {
+		set := s.Tool(tool)
+		return catalog.Override{Permission: set.Permission, Egress: set.Egress, Domains: set.Domains,
+			From: fmt.Sprintf("your configuration (%q under servers.%s.tools)", set.Glob, s.Key)}
+	}
+}
+
 func gatedOf(s config.Server, owner policy.Policy) gate.Server {
 	owner.Egress = s.Egress
 	return gate.Server{
@@ -303,11 +329,7 @@ func gatedOf(s config.Server, owner policy.Policy) gate.Server {
 			}
 			return nil
 		},
-		Owner: func(tool string) catalog.Override {
-			set := s.Tool(tool)
-			return catalog.Override{Permission: set.Permission, Egress: set.Egress, Domains: set.Domains,
-				From: fmt.Sprintf("your configuration (%q under servers.%s.tools)", set.Glob, s.Key)}
-		},
+		Owner: ownerOf(s), Key: s.Key, Manual: s.Accept == config.AcceptManual,
 	}
 }
 

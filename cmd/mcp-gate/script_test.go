@@ -8,11 +8,13 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/mcp-gate/mcp-gate/internal/fakemcp"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
+		"fake-mcp": func() { os.Exit(fakemcp.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 		"mcp-gate": func() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -29,7 +30,52 @@ func (a *app) toolsCommand() *cobra.Command {
 			RunE: func(c *cobra.Command, args []string) error { return a.toolShow(c.Context(), args[0]) },
 		},
 	)
+	c.AddCommand(a.catalogCommands()...)
 	return c
+}
+
+// catalogCommands work on files of definitions, a line each, without servers.
+func (a *app) catalogCommands() []*cobra.Command {
+	var file, batch string
+	var top int
+	over := func(work func(r io.Reader) error) func(*cobra.Command, []string) error {
+		return func(*cobra.Command, []string) error {
+			if file == "" {
+				return usage(errors.New("--catalog FILE is missing: tool definitions, a line each"))
+			}
+			f, err := os.Open(file)
+			if err != nil {
+				return usage(err)
+			}
+			defer f.Close()
+			return work(f)
+		}
+	}
+	classify := &cobra.Command{
+		Use: "classify", Short: "Say what class each tool of a catalogue has, and why", Args: cobra.NoArgs,
+		RunE: over(func(r io.Reader) error { return catalog.ClassifyLines(r, a.stdout) }),
+	}
+	scan := &cobra.Command{
+		Use: "scan", Short: "Look for poisoned definitions in a catalogue", Args: cobra.NoArgs,
+		RunE: over(func(r io.Reader) error { return catalog.ScanLines(r, a.stdout) }),
+	}
+	find := &cobra.Command{
+		Use: "find", Short: "Find tools of a catalogue for queries, a line each", Args: cobra.NoArgs,
+		RunE: over(func(r io.Reader) error {
+			f, err := os.Open(batch)
+			if err != nil {
+				return usage(fmt.Errorf("--batch FILE: %w", err))
+			}
+			defer f.Close()
+			return catalog.FindLines(r, f, a.stdout, top)
+		}),
+	}
+	find.Flags().StringVar(&batch, "batch", "", "file with queries, a line each")
+	find.Flags().IntVar(&top, "top", 10, "how many tools a query")
+	for _, c := range []*cobra.Command{classify, scan, find} {
+		c.Flags().StringVar(&file, "catalog", "", "file with tool definitions, a line each")
+	}
+	return []*cobra.Command{classify, find, scan}
 }
 
 // toolDoc is a tool in JSON output.

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"log/slog"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/spf13/cobra"
+)
+
+// acceptance is the record of accepted definitions of this home, as the gate
+// asks it.
+type acceptance struct {
+	ledger  *catalog.Ledger
+	servers map[string]config.Server // by alias
+	log     *slog.Logger
+
+	mu   sync.Mutex // guards lock
+	lock catalog.Lock
+}
+
+func newAcceptance(home config.Home, cfg config.Config, log *slog.Logger) *acceptance {
+	a := &acceptance{ledger: catalog.NewLedger(home.Lock(), home.Catalog()), servers: map[string]config.Server{}, log: log}
+	for _, s := range cfg.Servers {
+		a.servers[s.Alias] = s
+	}
+	a.reload()
+	return a
+}
+
+func (a *acceptance) reload() catalog.Lock {
+	lock, err := a.ledger.Load()
+	if err != nil {
+		a.log.Error("every tool is held: the record of what was accepted cannot be read", "error", err, "try", "put mcp-gate.lock back, or remove it and look at every tool anew")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lock = lock
+	return lock
+}
+
+func (a *acceptance) Known(alias string) ([]catalog.Entry, string) {
+	a.mu.Lock()
+	lock := a.lock
+	a.mu.Unlock()
+	s := a.servers[alias]
+	entries, err := a.ledger.Entries(lock, s.Key, s.ID(), ownerOf(s))
+	if err != nil {
+		a.log.Warn("an accepted definition is lost", "server", alias, "error", err)
+	}
+	record := lock.Servers[s.Key]
+	if lock.Broken != nil || record.ServerID != s.ID() || record.Instructions == nil {
+		return entries, ""
+	}
+	return entries, record.Instructions.Text
+}
+
+func (a *acceptance) Offer(alias string, o catalog.Offer) (catalog.Judgement, []catalog.Entry, string) {
+	j, err := a.ledger.Take(o)
+	if err != nil {
+		a.log.Error("what a server offers could not be recorded", "server", alias, "error", err)
+	}
+	a.reload()
+	entries, text := a.Known(alias)
+	return j, entries, text
+}
+
+func (a *app) acceptCommand() *cobra.Command {
+	var all, yes bool
+	c := &cobra.Command{
+		Use:   "accept [TOOL...]",
+		Short: "Look at definitions that are held back, and accept them",
+		Long: `Without a TOOL, show what is held back and why: definitions that changed since they
+were accepted, tools that came later, findings of the scanner, and tools that are
+gone. Exit code 3 if there is anything.
+
+With TOOLs (server/tool, or just server for its instructions), or --all, show
+them and accept what was shown, after a yes. Once an approver key is enrolled its
+passphrase is the yes.`,
+		RunE: func(c *cobra.Command, names []string) error { return a.accept(c.Context(), names, all, yes) },
+	}
+	c.Flags().BoolVar(&all, "all", false, "accept everything that is held back")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask, where no approver key is enrolled")
+	return c
+}
+
+// heldDoc is a held definition in JSON output.
+type heldDoc struct {
+	Tool     string            `json:"tool"` // server/tool; server alone: its instructions
+	State    catalog.State     `json:"state"`
+	Why      string            `json:"why"`
+	Changes  []string          `json:"changes,omitempty"`
+	Findings []catalog.Finding `json:"findings,omitempty"`
+}
+
+// held is one thing that waits for a person, and how it would be accepted.
+type held struct {
+	heldDoc
+	offer catalog.Offer
+	pick  catalog.Pick
+}
+
+func (a *app) accept(ctx context.Context, names []string, all, yes bool) (err error) {
+	e, err := a.start(ctx, engineOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if err := e.pool.Settled(ctx); err != nil {
+		return err
+	}
+	waiting, err := e.held()
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		for _, name := range names {
+			if !slices.ContainsFunc(waiting, func(h held) bool { return h.Tool == name }) {
+				return usage(fmt.Errorf("%q is not held back: mcp-gate accept lists what is", name))
+			}
+		}
+		waiting = slices.DeleteFunc(waiting, func(h held) bool { return !slices.Contains(names, h.Tool) })
+	}
+	if err := a.showHeld(waiting); err != nil {
+		return err
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	if len(names) == 0 && !all {
+		return &exitError{3, nil}
+	}
+	if err := a.acceptYes(ctx, len(waiting), yes); err != nil {
+		return err
+	}
+	return e.take(waiting)
+}
+
+func (a *app) showHeld(waiting []held) error {
+	if a.json {
+		docs := []heldDoc{}
+		for _, h := range waiting {
+			docs = append(docs, h.heldDoc)
+		}
+		return a.print(map[string]any{"held": docs})
+	}
+	if len(waiting) == 0 {
+		fmt.Fprintln(a.stdout, "nothing is held back")
+	}
+	for _, h := range waiting {
+		fmt.Fprintf(a.stdout, "%s  %v: %s\n", h.Tool, h.State, h.Why)
+		for _, c := range h.Changes {
+			fmt.Fprintf(a.stdout, "    %s\n", strings.ReplaceAll(c, "\n", "\n    "))
+		}
+		for _, f := range h.Findings {
+			fmt.Fprintf(a.stdout, "    %v %s at %s: %s\n", f.Tier, f.Kind, catalog.Visible(f.Where), catalog.Visible(f.Text))
+		}
+	}
+	return nil
+}
+
+// acceptYes gets the person's yes: an approver's passphrase where a key is
+// enrolled, else a typed yes.
+func (a *app) acceptYes(ctx context.Context, n int, yes bool) (err error) {
+	d, err := a.openDesk()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if len(d.ring.Approvers()) > 0 {
+		_, err := a.unlock(ctx, d, "", fmt.Sprintf("Passphrase, to accept these %d: ", n))
+		return err
+	}
+	if yes {
+		return nil
+	}
+	fmt.Fprintf(a.stderr, "Accept these %d? Type yes to accept: ", n)
+	line, _ := bufio.NewReader(a.stdin).ReadString('\n')
+	if strings.TrimSpace(line) != "yes" {
+		return errors.New("nothing was accepted")
+	}
+	return nil
+}
+
+// held lists what waits, server by server.
+func (e *engine) held() ([]held, error) {
+	ledger := catalog.NewLedger(e.home.Lock(), e.home.Catalog())
+	lock, err := ledger.Load()
+	if err != nil {
+		return nil, err
+	}
+	var all []held
+	for _, s := range e.cfg.Servers {
+		o, ok := e.offerOf(s)
+		if !ok {
+			continue // not up: what is accepted of it stays
+		}
+		j := lock.Judge(o)
+		for _, st := range j.Tools {
+			if st.State != catalog.Accepted {
+				all = append(all, heldTool(ledger, o, st))
+			}
+		}
+		if t := j.Instructions; t.State != 0 && t.State != catalog.Accepted {
+			all = append(all, heldText(o, s.Alias, t))
+		}
+	}
+	return all, nil
+}
+
+func heldTool(ledger *catalog.Ledger, o catalog.Offer, st catalog.Status) held {
+	h := held{heldDoc{Tool: st.ID.String(), State: st.State, Why: st.Why}, o, catalog.Pick{Tool: st.ID.Tool}}
+	if st.Offered == nil {
+		return h
+	}
+	h.pick.Digest, h.Findings = st.Offered.Tool.Digest, st.Offered.Findings
+	old, err := ledger.Definition(st.ID, st.Pinned)
+	if err != nil { // never accepted, or lost: all of it is new
+		h.Changes = []string{catalog.Visible(string(st.Offered.Tool.Raw))}
+		return h
+	}
+	changes, err := catalog.Diff(old.Raw, st.Offered.Tool.Raw)
+	if err != nil {
+		h.Changes = []string{err.Error()}
+	}
+	for _, c := range changes {
+		h.Changes = append(h.Changes, c.Text(nil))
+	}
+	return h
+}
+
+func heldText(o catalog.Offer, alias string, t catalog.TextStatus) held {
+	h := held{heldDoc{Tool: alias, State: t.State, Why: t.Why}, o, catalog.Pick{Digest: t.Digest}}
+	if t.Pinned != nil {
+		h.Changes = append(h.Changes, "was: "+catalog.Visible(t.Pinned.Text))
+	}
+	h.Changes = append(h.Changes, "now: "+catalog.Visible(t.Text))
+	return h
+}
+
+// offerOf is what a server shows now.
+func (e *engine) offerOf(s config.Server) (catalog.Offer, bool) {
+	listing, ok := e.pool.Listing(s.Alias)
+	if !ok {
+		return catalog.Offer{}, false
+	}
+	var tools, beside []catalog.Tool
+	for _, raw := range listing.Tools {
+		if t, err := catalog.NewTool(s.Alias, raw); err == nil { // the gate has reported the others
+			tools = append(tools, t)
+		}
+	}
+	for _, t := range e.gate.Tools().Entries() {
+		if t.ID.Server != s.Alias && t.Raw != nil {
+			beside = append(beside, t.Tool)
+		}
+	}
+	o := catalog.NewOffer(tools, catalog.Trust(s.Trusted), listing.Instructions, beside)
+	o.Key, o.ServerID, o.Manual = s.Key, s.ID(), s.Accept == config.AcceptManual
+	return o, true
+}
+
+// take accepts what was shown, one server at a time, and writes it down.
+func (e *engine) take(waiting []held) error {
+	ledger := catalog.NewLedger(e.home.Lock(), e.home.Catalog())
+	for _, h := range waiting {
+		if _, err := ledger.Accept(h.offer, h.pick); err != nil {
+			return err
+		}
+		if err := e.aud.Record(audit.Event{Kind: audit.Note, Tool: h.Tool, Principal: "local", Note: fmt.Sprintf("accepted: it was %v, now %s", h.State, h.pick.Digest)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
