@@ -485,11 +485,11 @@ func (m *inboxModel) title() string {
 	if m.screen == screenList || m.screen == screenHelp || !ok {
 		return fmt.Sprintf("mcp-gate inbox: %d wait for you", waiting)
 	}
-	title := fmt.Sprintf("%d of %d: %s %v, %s", m.index()+1, len(m.tickets), shortID(t.ID), t.State, ticketTime(t, m.now()))
+	part := ""
 	if n := len(m.lines()); n > m.room() {
-		title += fmt.Sprintf("  [lines %d to %d of %d]", m.offset+1, min(m.offset+m.room(), n), n)
+		part = fmt.Sprintf(" [lines %d to %d of %d]", m.offset+1, min(m.offset+m.room(), n), n)
 	}
-	return title
+	return fmt.Sprintf("%d of %d%s: %s %v, %s", m.index()+1, len(m.tickets), part, shortID(t.ID), t.State, ticketTime(t, m.now()))
 }
 
 func (m *inboxModel) listBody() []string {
