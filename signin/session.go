@@ -12,9 +12,9 @@ const (
 	// ahead is how long before its end a token is renewed, and never more than
 	// a fifth of its life.
 	ahead = time.Minute
-	// fresh is how young a token may be that is refused: it is younger than the
-	// request that was, so the request goes out again with it. It also bounds how
-	// often a server that refuses every token makes the gate ask for another.
+	// fresh is how young a renewed token may be that is not renewed again though it
+	// is refused: it bounds how often a server that refuses every token makes the
+	// gate ask for another.
 	fresh = 10 * time.Second
 	// pause is how long a renewal that failed is not tried again.
 	pause = 5 * time.Second
@@ -42,10 +42,10 @@ func (c *Client) Session(s Server) *Session {
 }
 
 // Authorize returns the value of the Authorization header for a request, or ""
-// where nobody signed in to the server. A challenge is what the server answered
-// to a request that had the value before; then the error is a *[NeededError] where
-// only a person can help.
-func (s *Session) Authorize(ctx context.Context, challenge string) (string, error) {
+// where nobody signed in to the server. A challenge is what the server answered to
+// a request that had the value refused before, "" for a request that was not made
+// yet. The error is a *[NeededError] where only a person can help.
+func (s *Session) Authorize(ctx context.Context, challenge, refused string) (string, error) {
 	rec, err := s.current()
 	if err != nil {
 		return "", err
@@ -56,10 +56,10 @@ func (s *Session) Authorize(ctx context.Context, challenge string) (string, erro
 		return "", nil
 	case rec == nil:
 		return "", s.needed("nobody signed in to it yet")
-	case challenge == "" && !rec.endsSoon(now):
+	case !rec.endsSoon(now) && (challenge == "" || refused != rec.header()):
 		return rec.header(), nil
-	case challenge != "" && rec.Access != "" && now.Sub(rec.Obtained) < fresh && !rec.endsSoon(now):
-		return rec.header(), nil
+	case challenge != "" && refused == rec.header() && rec.Renewed && now.Sub(rec.Obtained) < fresh:
+		return "", fmt.Errorf("%s refuses a token that was renewed for it just now", s.s.Alias)
 	}
 	next, err := s.renew(ctx, rec)
 	var needed *NeededError

@@ -94,6 +94,7 @@ type record struct {
 	Refresh      string     `json:"refresh_token,omitempty"`
 	Obtained     time.Time  `json:"obtained"`
 	Expires      time.Time  `json:"expires,omitzero"`
+	Renewed      bool       `json:"renewed,omitempty"` // the token did not come from a person's sign-in
 }
 
 // registered is a client at an authorization server.
@@ -269,6 +270,7 @@ func (c *Client) renew(ctx context.Context, s Server, old *record) (*record, err
 		return nil, plainToken(err)
 	}
 	next := *old
+	next.Renewed = true
 	if err := next.take(tok, began); err != nil {
 		return nil, err
 	}

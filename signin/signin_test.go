@@ -250,7 +250,7 @@ func TestLogin(t *testing.T) {
 	if redirect := q.Get("redirect_uri"); !strings.HasPrefix(redirect, "http://127.0.0.1:") || !strings.HasSuffix(redirect, "/callback") {
 		t.Errorf("redirect is %s", redirect)
 	}
-	if got, err := w.client().Session(w.server()).Authorize(t.Context(), ""); err != nil || got != "Bearer access-1" {
+	if got, err := w.client().Session(w.server()).Authorize(t.Context(), "", ""); err != nil || got != "Bearer access-1" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	entries, err := os.ReadDir(w.dir)
@@ -273,7 +273,7 @@ func TestATokenBelongsToOneAddress(t *testing.T) {
 	w.mustLogin()
 	for _, other := range []string{"https://other.test/mcp", w.URL + "/other", strings.Replace(w.URL, "127.0.0.1", "localhost", 1) + "/mcp"} {
 		s := Server{Alias: "files", URL: other}
-		if got, err := w.client().Session(s).Authorize(t.Context(), ""); err != nil || got != "" {
+		if got, err := w.client().Session(s).Authorize(t.Context(), "", ""); err != nil || got != "" {
 			t.Errorf("%s gets %q, %v", other, got, err)
 		}
 		if st, err := w.client().Status(s); err != nil || st.SignedIn {
@@ -287,11 +287,11 @@ func TestRenewal(t *testing.T) {
 	w.mustLogin()
 	s := w.client().Session(w.server())
 	w.now.Add(3600 - 61)
-	if got, err := s.Authorize(t.Context(), ""); err != nil || got != "Bearer access-1" {
+	if got, err := s.Authorize(t.Context(), "", ""); err != nil || got != "Bearer access-1" {
 		t.Errorf("61 s before its end: got %q, %v", got, err)
 	}
 	w.now.Add(2)
-	if got, err := s.Authorize(t.Context(), ""); err != nil || got != "Bearer access-2" {
+	if got, err := s.Authorize(t.Context(), "", ""); err != nil || got != "Bearer access-2" {
 		t.Errorf("59 s before its end: got %q, %v", got, err)
 	}
 	if form := w.forms[1]; form.Get("resource") != w.URL+"/mcp" || form.Get("refresh_token") != "refresh-1" || form.Get("client_id") != "client-1" {
@@ -300,21 +300,21 @@ func TestRenewal(t *testing.T) {
 	// A provider that is away for a moment does not matter as long as the token holds.
 	w.now.Add(3600 - 30)
 	w.set(func() { w.status = http.StatusBadGateway })
-	if got, err := s.Authorize(t.Context(), ""); err != nil || got != "Bearer access-2" {
+	if got, err := s.Authorize(t.Context(), "", ""); err != nil || got != "Bearer access-2" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	w.now.Add(31)
 	var needed *NeededError
-	if _, err := s.Authorize(t.Context(), ""); err == nil || errors.As(err, &needed) {
+	if _, err := s.Authorize(t.Context(), "", ""); err == nil || errors.As(err, &needed) {
 		t.Errorf("got %v, want an error that is about the provider", err)
 	}
 	asked := len(w.forms)
-	if _, err := s.Authorize(t.Context(), "Bearer"); err == nil || len(w.forms) != asked {
+	if _, err := s.Authorize(t.Context(), "Bearer", "Bearer access-2"); err == nil || len(w.forms) != asked {
 		t.Errorf("a renewal that just failed is tried again (%v)", err)
 	}
 	w.set(func() { w.status = 0 })
 	w.now.Add(6)
-	if got, err := s.Authorize(t.Context(), ""); err != nil || got != "Bearer access-3" {
+	if got, err := s.Authorize(t.Context(), "", ""); err != nil || got != "Bearer access-3" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
@@ -322,13 +322,12 @@ func TestRenewal(t *testing.T) {
 func TestARefusedTokenIsRenewedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.mustLogin()
-	w.now.Add(60)
 	w.set(func() { w.access = "revoked" })
 	sessions := []*Session{w.client().Session(w.server()), w.client().Session(w.server())} // two processes
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			if got, err := sessions[i%2].Authorize(t.Context(), `Bearer error="invalid_token"`); err != nil || got != "Bearer access-2" {
+			if got, err := sessions[i%2].Authorize(t.Context(), `Bearer error="invalid_token"`, "Bearer access-1"); err != nil || got != "Bearer access-2" {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
@@ -337,23 +336,36 @@ func TestARefusedTokenIsRenewedOnce(t *testing.T) {
 	if len(w.forms) != 2 || len(w.visited) != 1 {
 		t.Errorf("%d token requests and %d visits, want 2 and 1", len(w.forms), len(w.visited))
 	}
+	// A server that refuses the new one too does not make the gate ask for ever.
+	for range 3 {
+		if got, err := sessions[0].Authorize(t.Context(), "Bearer", "Bearer access-2"); err == nil {
+			t.Errorf("got %q for a token that was just renewed", got)
+		}
+	}
+	if len(w.forms) != 2 {
+		t.Errorf("%d token requests, want 2", len(w.forms))
+	}
+	w.now.Add(11)
+	if got, err := sessions[0].Authorize(t.Context(), "Bearer", "Bearer access-2"); err != nil || got != "Bearer access-3" {
+		t.Errorf("got %q, %v", got, err)
+	}
 }
 
 func TestASignInThatIsOver(t *testing.T) {
 	w := newWorld(t)
 	s := w.client().Session(w.server())
-	if got, err := s.Authorize(t.Context(), ""); err != nil || got != "" {
+	if got, err := s.Authorize(t.Context(), "", ""); err != nil || got != "" {
 		t.Errorf("before: got %q, %v", got, err)
 	}
 	var needed *NeededError
-	if _, err := s.Authorize(t.Context(), "Bearer"); !errors.As(err, &needed) || !strings.Contains(err.Error(), "mcp-gate auth login files") {
+	if _, err := s.Authorize(t.Context(), "Bearer", ""); !errors.As(err, &needed) || !strings.Contains(err.Error(), "mcp-gate auth login files") {
 		t.Errorf("before: got %v", err)
 	}
 	w.mustLogin()
 	w.now.Add(60)
 	w.set(func() { w.refuse = "invalid_grant" })
 	for range 2 {
-		if _, err := s.Authorize(t.Context(), "Bearer"); !errors.As(err, &needed) {
+		if _, err := s.Authorize(t.Context(), "Bearer", "Bearer access-1"); !errors.As(err, &needed) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -366,14 +378,14 @@ func TestASignInThatIsOver(t *testing.T) {
 	// A person signs in again while the session lives.
 	w.set(func() { w.refuse = "" })
 	w.mustLogin()
-	if got, err := s.Authorize(t.Context(), ""); err != nil || got != "Bearer access-2" {
+	if got, err := s.Authorize(t.Context(), "", ""); err != nil || got != "Bearer access-2" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	had, err := w.client().Logout(t.Context(), w.server())
 	if err != nil || !had || len(w.revoked) != 1 || w.revoked[0].Get("token") != "refresh-2" {
 		t.Errorf("got %v, %v, revoked %v", had, err, w.revoked)
 	}
-	if got, err := s.Authorize(t.Context(), ""); err != nil || got != "" {
+	if got, err := s.Authorize(t.Context(), "", ""); err != nil || got != "" {
 		t.Errorf("after: got %q, %v", got, err)
 	}
 }

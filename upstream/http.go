@@ -400,8 +400,20 @@ func (c *web) do(ctx context.Context, verb string, body []byte, p *pending) (*ht
 		if challenge = resp.Header.Get("WWW-Authenticate"); challenge == "" {
 			challenge = "Bearer"
 		}
+		ctx = context.WithValue(ctx, refusedKey{}, resp.Request.Header.Get("Authorization"))
 		_ = resp.Body.Close() // it is asked again
 	}
+}
+
+type refusedKey struct{}
+
+// RefusedAuthorization returns the value of the Authorization header that a server
+// refused with the challenge that [Server.Authorize] is being called with; "" where
+// there was none. Several requests may be refused at once, some of them with a
+// token that is already replaced.
+func RefusedAuthorization(ctx context.Context) string {
+	value, _ := ctx.Value(refusedKey{}).(string)
+	return value
 }
 
 func (c *web) once(ctx context.Context, verb string, body []byte, p *pending, challenge string) (*http.Response, *Error) {

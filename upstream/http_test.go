@@ -319,18 +319,22 @@ func TestHTTPSignInIsRenewedOnce(t *testing.T) {
 	}
 	s := newSite(t, handlers{"tools/call": check})
 	cfg := s.server()
-	cfg.Authorize = func(_ context.Context, challenge string) (string, error) {
+	cfg.Authorize = func(ctx context.Context, challenge string) (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
+		refused := RefusedAuthorization(ctx)
+		if (challenge == "") != (refused == "") {
+			t.Errorf("challenge %q, refused %q", challenge, refused)
+		}
 		if challenge != "" {
-			asked = append(asked, challenge)
+			asked = append(asked, challenge+" for "+refused)
 			return "Bearer t2", nil
 		}
 		return "Bearer t1", nil
 	}
 	r := start(t, Options{}, cfg).settled()
 	r.must("echo", "")
-	if len(asked) != 1 || asked[0] != `Bearer error="invalid_token"` || s.count("tools/call") != 2 {
+	if len(asked) != 1 || asked[0] != `Bearer error="invalid_token" for Bearer t1` || s.count("tools/call") != 2 {
 		t.Errorf("asked %v, %d calls", asked, s.count("tools/call"))
 	}
 }

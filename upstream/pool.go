@@ -43,8 +43,9 @@ type Server struct {
 	Header http.Header // sent with every request
 	// Authorize returns the value of the Authorization header, or "" for none.
 	// It is called before every request with "", and once more with the
-	// WWW-Authenticate challenge after a 401. It may be nil, may be called
-	// concurrently, and should do its own single flight.
+	// WWW-Authenticate challenge after a 401; [RefusedAuthorization] tells then
+	// what was refused. It may be nil, may be called concurrently, and should do
+	// its own single flight.
 	Authorize func(ctx context.Context, challenge string) (string, error)
 
 	// CallTimeout is how long a call may go without answer or progress; 0 is

@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/signin"
+	"github.com/mcp-gate/mcp-gate/upstream"
 	"github.com/mcp-gate/mcp-gate/vault"
 	"github.com/spf13/cobra"
 )
@@ -119,7 +120,7 @@ func (a *app) authorizer(c *signin.Client, s config.Server) func(ctx context.Con
 	}
 	session := c.Session(signinServer(s))
 	return func(ctx context.Context, challenge string) (string, error) {
-		header, err := session.Authorize(ctx, challenge)
+		header, err := session.Authorize(ctx, challenge, upstream.RefusedAuthorization(ctx))
 		if needed := (*signin.NeededError)(nil); errors.As(err, &needed) {
 			a.needed.CompareAndSwap(nil, needed)
 		}

@@ -596,7 +596,7 @@ type importDoc struct {
 	Schema  string         `json:"schema"`
 	Config  string         `json:"config"`
 	Written bool           `json:"written"`
-	Servers []importedDoc    `json:"servers"`
+	Servers []importedDoc  `json:"servers"`
 	Left    []clients.Left `json:"left_out"`
 	Errors  []string       `json:"errors"`
 }
