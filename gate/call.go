@@ -29,6 +29,7 @@ type call struct {
 	digest   string          // SHA-256 of the canonical arguments
 	meta     json.RawMessage // the client's own _meta keys; nil for none
 	client   Client          // who waits for it; nil where nobody can be asked or told
+	bare     bool            // a resource under its server's own URI
 	progress func(json.RawMessage)
 	canAsk   bool
 	readOnly bool // it came through call_tool_read

@@ -337,17 +337,33 @@ func (s *Session) prompt(ctx context.Context, name string) (alias, own string, o
 	if s.profile.exposure() == Transparent {
 		return s.aliases[0], name, true
 	}
+	find := func(lists [][]item) bool {
+		for i, items := range lists {
+			for _, it := range items {
+				if s.outName(s.aliases[i], Prompts, it.key) == name {
+					alias, own, ok = s.aliases[i], it.key, true
+				}
+			}
+		}
+		return ok
+	}
+	if find(s.known(Prompts)) {
+		return alias, own, true
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.g.opts.FirstList)
 	defer cancel()
 	s.g.opts.Caller.Settled(ctx, s.aliases...)
-	for i, items := range s.gather(ctx, Prompts) {
-		for _, it := range items {
-			if s.outName(s.aliases[i], Prompts, it.key) == name {
-				return s.aliases[i], it.key, true
-			}
-		}
+	find(s.gather(ctx, Prompts))
+	return alias, own, ok
+}
+
+// known are the lists that servers gave last, as far as they gave any.
+func (s *Session) known(kind Kind) [][]item {
+	lists := make([][]item, len(s.aliases))
+	for i, alias := range s.aliases {
+		lists[i] = s.g.features.shelf(shelfKey{alias, kind}).last()
 	}
-	return "", "", false
+	return lists
 }
 
 // resource finds the server of a URI as the client wrote it, and the server's
@@ -443,6 +459,7 @@ func (s *Session) use(ctx context.Context, req Request) Outcome {
 	}
 	c := s.aside(alias, req.Method, args)
 	c.id, c.meta, c.progress, c.canAsk, c.client = s.nextCall(), req.Meta, req.Progress, req.CanAsk, req.Client
+	c.bare = !strings.HasPrefix(req.Name, uriScheme)
 	return s.road(ctx, c)
 }
 
@@ -537,7 +554,7 @@ func (c *call) asideParams() json.RawMessage {
 // delocalized gives the URIs in the answer to a resources/read the names that
 // the client knows them by.
 func (s *Session) delocalized(c *call, result json.RawMessage) json.RawMessage {
-	if c.protocolMethod() != "resources/read" || s.profile.exposure() == Transparent {
+	if c.protocolMethod() != "resources/read" || c.bare || s.profile.exposure() == Transparent {
 		return result
 	}
 	contents, ok, err := strictjson.Get(result, "contents")

@@ -163,7 +163,7 @@ func TestRequestsFindTheirWayBack(t *testing.T) {
 	c.set("hub prompts/get", `{"messages":[]}`)
 	c.set("mail prompts/get", `{"messages":[1]}`)
 	c.set("hub resources/read", `{"contents":[{"uri":"doc://one", "text":"<a>"},{"uri":"doc://one/2","blob":""}]}`)
-	c.set("mail resources/read", `{"contents":[]}`)
+	c.set("mail resources/read", `{"contents":[{"uri":"mail://box/7"}]}`)
 	c.set("hub completion/complete", `{"completion":{"values":["a"]}}`)
 	tests := []struct {
 		name      string
@@ -178,10 +178,10 @@ func TestRequestsFindTheirWayBack(t *testing.T) {
 		{"a resource, and its name in the answer", Request{Method: "resources/read", Name: "mcp-gate://hub/doc://one", Args: json.RawMessage(`{"uri":"mcp-gate://hub/doc://one"}`)},
 			`hub resources/read {"uri":"doc://one"}`, `{"contents":[{"uri":"mcp-gate://hub/doc://one", "text":"<a>"},{"uri":"mcp-gate://hub/doc://one/2","blob":""}]}`},
 		{"one that is in no list", Request{Method: "resources/read", Name: "mcp-gate://mail/x:y", Args: json.RawMessage(`{"uri":"mcp-gate://mail/x:y"}`)},
-			`mail resources/read {"uri":"x:y"}`, `{"contents":[]}`},
+			`mail resources/read {"uri":"x:y"}`, `{"contents":[{"uri":"mcp-gate://mail/mail://box/7"}]}`},
 		{"a bare URI that two servers list", Request{Method: "resources/read", Name: "doc://one", Args: json.RawMessage(`{"uri":"doc://one"}`)}, "", "-32002 "},
 		{"a bare URI that fits one template", Request{Method: "resources/read", Name: "mail://box/7", Args: json.RawMessage(`{"uri":"mail://box/7"}`)},
-			`mail resources/read {"uri":"mail://box/7"}`, `{"contents":[]}`},
+			`mail resources/read {"uri":"mail://box/7"}`, `{"contents":[{"uri":"mail://box/7"}]}`},
 		{"a server that is not shown", Request{Method: "resources/read", Name: "mcp-gate://nobody/x", Args: json.RawMessage(`{"uri":"mcp-gate://nobody/x"}`)}, "", "-32002 "},
 		{"a completion for a prompt", Request{Method: "completion/complete", Args: json.RawMessage(`{"ref":{"type":"ref/prompt","name":"hub_summary"},"argument":{"name":"t","value":"<"}}`)},
 			`hub completion/complete {"ref":{"type":"ref/prompt","name":"summary"},"argument":{"name":"t","value":"<"}}`, `{"completion":{"values":["a"]}}`},
