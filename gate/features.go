@@ -253,6 +253,12 @@ func (s *Session) newFeatureList(ctx context.Context, kind Kind) List {
 	s.g.opts.Caller.Settled(ctx, s.aliases...)
 	lists := s.gather(ctx, kind)
 	out := List{Items: []byte{'['}, TTL: -1}
+	for _, raw := range s.ownList(kind) {
+		if len(out.Items) > 1 {
+			out.Items = append(out.Items, ',')
+		}
+		out.Items = append(out.Items, raw...)
+	}
 	for i, alias := range s.aliases {
 		if ttl := s.g.features.shelf(shelfKey{alias, kind}).keeps(); ttl >= 0 && (out.TTL < 0 || ttl < out.TTL) {
 			out.TTL = ttl
@@ -453,6 +459,9 @@ const CodeNotFound = -32002
 
 // use takes a request that is not a tool's along the road.
 func (s *Session) use(ctx context.Context, req Request) Outcome {
+	if out, ok := s.useOwn(req); ok {
+		return out
+	}
 	args, alias, e := s.localized(ctx, req)
 	if e != nil {
 		return Outcome{Error: e}

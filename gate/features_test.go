@@ -119,6 +119,15 @@ func openShop(t *testing.T, edit func(*Options)) (*shop, *rig, *Session) {
 	return c, r, r.open(t, Identity{})
 }
 
+// theirs is a list without the gate's own entries, which stand first.
+func theirs(s *Session, kind Kind, l List) string {
+	items := string(l.Items)
+	for _, own := range s.ownList(kind) {
+		items = "[" + strings.TrimPrefix(strings.TrimPrefix(items, "["+string(own)), ",")
+	}
+	return items
+}
+
 func TestListsOfSeveralServersNeverCollide(t *testing.T) {
 	_, _, s := openShop(t, nil)
 	tests := []struct {
@@ -131,7 +140,7 @@ func TestListsOfSeveralServersNeverCollide(t *testing.T) {
 	}
 	for _, tt := range tests {
 		want := strings.Replace(tt.want, "hub_dot_ted_HASH", s.outName("hub", Prompts, "dot.ted"), 1)
-		if got := string(s.List(t.Context(), tt.kind).Items); got != want {
+		if got := theirs(s, tt.kind, s.List(t.Context(), tt.kind)); got != want {
 			t.Errorf("%d: got  %s\nwant %s", tt.kind, got, want)
 		}
 	}
@@ -255,7 +264,7 @@ func TestWhatARuleHidesIsNotListed(t *testing.T) {
 		policy.Record{Do: "hide", Tools: policy.Words{"mail/prompts/get"}},
 		policy.Record{Do: "hide", Tools: policy.Words{"hub/prompts/get"}, Args: map[string]policy.ArgRecord{"/name": argGlob("dot*")}},
 	))
-	if got := string(s.List(t.Context(), Prompts).Items); got != `[{"name":"hub_summary", "title":"<Sum & up>","x":1e400}]` {
+	if got := theirs(s, Prompts, s.List(t.Context(), Prompts)); got != `[{"name":"hub_summary", "title":"<Sum & up>","x":1e400}]` {
 		t.Errorf("got %s", got)
 	}
 }

@@ -1088,3 +1088,26 @@ func TestAnInverseIsFilledWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("a reference to nothing gives %s", got)
 	}
 }
+
+func TestTheGatesOwnPromptsAndResource(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.open(t, Identity{})
+	ask := func(method, name, args string) Outcome {
+		return s.use(context.Background(), Request{Method: method, Name: name, Args: json.RawMessage(args)})
+	}
+	for _, out := range []Outcome{ask("prompts/get", "prefix", `{"name":"prefix"}`), ask("resources/read", "gate://prefix", `{"uri":"gate://prefix"}`)} {
+		if !strings.Contains(string(out.Result), "create_issue") || !strings.Contains(string(out.Result), "load_tool") {
+			t.Errorf("got %s %v", out.Result, out.Error)
+		}
+	}
+	if a, b := s.Prefix().Fingerprint(), r.open(t, Identity{Client: "another"}).Prefix().Fingerprint(); a != b {
+		t.Errorf("two sessions have the fingerprints %s and %s", a, b)
+	}
+	brief := ask("prompts/get", "subagent_brief", `{"name":"subagent_brief","arguments":{"task":" count them ","inputs":"{\"b\":1,\"a\":2}"}}`)
+	if !strings.Contains(string(brief.Result), `count them`) || !strings.Contains(string(brief.Result), `{\"a\":2,\"b\":1}`) {
+		t.Errorf("got %s %v", brief.Result, brief.Error)
+	}
+	if out := ask("prompts/get", "subagent_brief", `{"name":"subagent_brief"}`); out.Error == nil {
+		t.Errorf("a brief without a task gives %s", out.Result)
+	}
+}
