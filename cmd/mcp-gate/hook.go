@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/mcp-gate/mcp-gate/reader"
 	"github.com/spf13/cobra"
 )
@@ -28,7 +31,41 @@ code is 0, and the reason is on standard error.`,
 			return nil
 		},
 	})
+	c.AddCommand(&cobra.Command{
+		Use:   "session-start",
+		Short: "Hand the tool catalogue to a session that starts",
+		Long: `Prints what Claude Code's SessionStart hook takes: the catalogue of accepted tools
+as context, so that the model knows their names from the start. No server is
+started. Whatever goes wrong never stops the session.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := a.startHook(c.Context()); err != nil {
+				fmt.Fprintf(a.stderr, "mcp-gate: no catalogue was handed over: %v\n", err)
+			}
+			return nil
+		},
+	})
 	return c
+}
+
+func (a *app) startHook(ctx context.Context) error {
+	h, cfg, _, err := a.load()
+	if err != nil {
+		return err
+	}
+	g, err := offlineGate(h, cfg)
+	if err != nil {
+		return err
+	}
+	s, err := g.Open(ctx, gate.Identity{Principal: "local", Scope: policy.ScopeAdmin})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	out := []byte(`{"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":`)
+	out = strictjson.AppendString(out, s.Prefix().Catalog())
+	_, err = fmt.Fprintf(a.stdout, "%s}}\n", out)
+	return err
 }
 
 // promptInput is the part of the hook's input that counts.

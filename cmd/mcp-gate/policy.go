@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 
 	"github.com/mcp-gate/mcp-gate/audit"
@@ -13,7 +12,6 @@ import (
 	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/gate"
-	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/spf13/cobra"
@@ -152,7 +150,7 @@ func (a *app) policyReplay(ctx context.Context, file string, last int) (err erro
 	if err != nil {
 		return err
 	}
-	facts, err := replayFacts(ctx, cfg)
+	facts, err := replayFacts(ctx, h, cfg)
 	if err != nil {
 		return err
 	}
@@ -198,15 +196,8 @@ func auditedCalls(h config.Home, last int) ([]policy.Audited, error) {
 
 // replayFacts judges calls as a session of the default profile would, without
 // any server.
-func replayFacts(ctx context.Context, cfg config.Config) (func(policy.Audited) policy.Call, error) {
-	e := &engine{cfg: cfg, log: slog.New(slog.DiscardHandler)}
-	var servers []gate.Server
-	for _, s := range cfg.Servers {
-		servers = append(servers, gatedOf(s, cfg.Policy.Policy))
-	}
-	options := e.gateOptions(servers, engineOptions{exposure: gate.Meta}, discard{})
-	options.Reach = func() inbox.Level { return inbox.L0 }
-	g, err := gate.New(options)
+func replayFacts(ctx context.Context, home config.Home, cfg config.Config) (func(policy.Audited) policy.Call, error) {
+	g, err := offlineGate(home, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -233,8 +224,3 @@ func orElse[T engagement.Permission | engagement.Egress](v, otherwise T) T {
 	}
 	return v
 }
-
-// discard records nothing: a replay is no event.
-type discard struct{}
-
-func (discard) Record(audit.Event) error { return nil }

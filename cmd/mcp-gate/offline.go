@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/inbox"
+)
+
+// offlineGate is a gate that starts no server and records nothing: it knows
+// what is on record, and can say what a call would meet.
+func offlineGate(home config.Home, cfg config.Config) (*gate.Gate, error) {
+	e := &engine{home: home, cfg: cfg, log: slog.New(slog.DiscardHandler)}
+	var servers []gate.Server
+	for _, s := range cfg.Servers {
+		servers = append(servers, gatedOf(s, cfg.Policy.Policy))
+	}
+	options := e.gateOptions(servers, engineOptions{exposure: gate.Meta}, discard{})
+	options.Caller = nobody{}
+	options.Reach = func() inbox.Level { return inbox.L0 }
+	options.Acceptance = newAcceptance(home, cfg, e.log)
+	return gate.New(options)
+}
+
+// discard records nothing: what an offline gate says is no event.
+type discard struct{}
+
+func (discard) Record(audit.Event) error { return nil }
+
+// nobody is a caller without servers.
+type nobody struct{}
+
+func (nobody) Call(context.Context, string, string, json.RawMessage, func(json.RawMessage)) (json.RawMessage, error) {
+	return nil, errors.New("no server runs")
+}
+func (nobody) Up(string) error                    { return nil }
+func (nobody) Settled(context.Context, ...string) {}
+func (nobody) About(string) gate.About            { return gate.About{} }
