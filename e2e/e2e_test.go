@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -61,6 +62,15 @@ func run(m *testing.M) int {
 	if err := lookAtSources(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	// Tests that may run side by side wait for people and processes, and compute
+	// little: the default of one a core would have them wait for each other.
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set("8"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	return m.Run()
 }

@@ -14,6 +14,7 @@ import (
 // What clients make of a question, and what becomes of the call. None of it
 // holds up the calls beside and behind it.
 func TestClientsThatAnswerBadly(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name     string
 		ask      func(*agent, question)
@@ -160,6 +161,7 @@ func (a *agent) cancel(id int) {
 // A client that gives up and repeats its call finds the same question, whoever
 // answers it meanwhile; the call runs once, and its result is delivered.
 func TestAClientThatGivesUpAndAsksAgain(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		answer func(*rig, *agent) // what happens between giving up and asking again

@@ -18,6 +18,7 @@ import (
 // A gate is killed at each step of an approved call's life, and the next gate
 // of the home goes on from what is on the disk.
 func TestKillAtEveryStep(t *testing.T) {
+	t.Parallel()
 	const plain, before, after = `{"nonce":"n"}`, `{"nonce":"n","hold":"before"}`, `{"nonce":"n","hold":"after"}`
 	for _, step := range []struct {
 		name  string
@@ -183,6 +184,7 @@ func TestKillWhileAReadRunsRepeatsIt(t *testing.T) {
 // Gates are killed at random moments while a person allows calls through them;
 // what they accepted is all there in the end, and no call ran twice.
 func TestKillAtRandomMoments(t *testing.T) {
+	t.Parallel()
 	kills, homes := 40, 4
 	if soaking() {
 		kills = 500

@@ -160,6 +160,7 @@ func (r *rig) definitions() map[string]string {
 // An approval is of one call. Whatever it is moved to does not run, and the
 // audit log says why.
 func TestAnApprovalIsForOneCallOnly(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		move  func(r *rig, allowed, other inbox.Ticket)

@@ -428,16 +428,6 @@ func (r *rig) client(ask func(*agent, question), args ...string) *agent {
 	return a
 }
 
-// mute is a client that cannot ask.
-func (r *rig) mute(args ...string) *agent {
-	r.t.Helper()
-	a, err := r.start(`{}`, nobody, args...)
-	if err != nil {
-		r.t.Fatalf("%v\n%s", err, a.log)
-	}
-	return a
-}
-
 // start returns errGone when the gate was killed meanwhile; the agent is never nil.
 func (r *rig) start(capabilities string, ask func(*agent, question), args ...string) (*agent, error) {
 	r.t.Helper()

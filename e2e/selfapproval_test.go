@@ -480,6 +480,7 @@ var attempts = []attempt{
 // of against a call that needs level L1. None of it reaches the server, and
 // each leaves a line in the audit log or the call as it was, with its person.
 func TestNoAgentApprovesItself(t *testing.T) {
+	t.Parallel()
 	for _, a := range attempts {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
@@ -901,6 +902,7 @@ func (s *scene) log() string {
 // prevented below L2, so that the page stays true in both directions: each
 // works, and what is said to be found is.
 func TestWhatOneUserCannotBeKeptFrom(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "docs", "approval.md"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
