@@ -145,8 +145,8 @@ func (f *features) givesPicture(did finding, w string) bool {
 const (
 	domainName, domainServer, domainTitle, domainFirst, domainRest, domainParam = 3.0, 2.5, 1.5, 1.5, 0.4, 0.4
 
-	domainFloor = 7.0 // a word of weight 3 in the name, or in two lesser places
-	domainShare = 0.45
+	domainFloor = 5.0 // a word of weight 2 in the name, or of 3 in two lesser places
+	domainShare = 0.5
 	domainsMost = 2
 )
 

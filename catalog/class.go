@@ -60,7 +60,7 @@ func Classify(t Tool, trust Trust, owner Override) Class {
 
 // judged weighs what a tool was found to do against what it claims.
 func judged(did finding, claims Hints, trust Trust) (engagement.Permission, string) {
-	if trust == Trusted && !did.strong {
+	if v := lex.verbs[did.verb]; trust == Trusted && !did.strong && !did.ran && !v.always && !runs[did.verb] {
 		switch {
 		case is(claims.ReadOnly, true):
 			return engagement.Read, "the annotation of a trusted server"

@@ -377,6 +377,12 @@ var runs = wordSet("run execute exec eval evaluate invoke shell bash terminal co
 // readTails end a name that tells of a thing rather than acts on it.
 var readTails = wordSet("status count counts history list log logs info information details detail archive stats statistics summary schema schemas get read search find query lookup view show fetch check metrics price prices overview docs documentation help names ids types options version versions results result preview analysis analytics forecast quote quotes book report reports events feed feeds activity url urls usage report trends position positions calculator calculation data metadata changes diff content contents items me guide state")
 
+// "send_count" tells how often something was sent.
+var (
+	tallied = wordSet("send publish post run execute click open buy purchase share call deploy")
+	tallies = wordSet("count counts stats statistics rate rates history status")
+)
+
 // byName reads the verbs of the name.
 func (f *features) byName() finding {
 	head, strong := -1, false
@@ -406,10 +412,13 @@ func (f *features) byName() finding {
 	if first := lex.verbs[f.name[0]]; strong && head == last && last > 0 && readTails[f.name[last]] && first.class > engagement.Read && !first.soft {
 		strong = false // "archive_list" may list or archive
 	}
+	if tallied[f.name[head]] && tallies[f.name[last]] {
+		return finding{class: engagement.Read, verb: f.name[last], why: fmt.Sprintf("its name ends in %q", f.name[last])}
+	}
 	if v := lex.verbs[f.name[head]]; !strong && head != last && readTails[f.name[last]] && !v.soft && v.class > engagement.Read {
 		return finding{class: engagement.Read, verb: f.name[last], why: fmt.Sprintf("its name ends in %q", f.name[last]), strong: false}
 	}
-	if !strong && last != head && isVerb(f.name[last]) && (head > 0 || lex.verbs[f.name[0]].class == engagement.Read) {
+	if !strong && last != head && isVerb(f.name[last]) && !readTails[f.name[last]] && (head > 0 || lex.verbs[f.name[0]].class == engagement.Read) {
 		head = last // "monitor_run", "slack_post"
 	}
 	if v := lex.verbs[f.name[head]]; !strong && head == last && v.noun && readTails[f.name[last]] {
@@ -576,7 +585,8 @@ func (f *features) byPayload(now finding) (finding, bool) {
 	if f.hasParam(methodParams) && f.hasParam(addressParams) && f.hasParam(bodyParams) {
 		return finding{class: engagement.Destructive, verb: verb, why: "it sends any request it is given", strong: true, ran: true}, true
 	}
-	if !payloadVerbs[verb] && now.class != 0 {
+	running := runs[verb] || slices.ContainsFunc(f.name, func(w string) bool { return runs[w] && w != "call" })
+	if !payloadVerbs[verb] && !running && now.class != 0 {
 		return now, false
 	}
 	says := readOnlyText.MatchString(f.text) || slices.Contains(f.name, "readonly") || slices.Contains(f.name, "select") || slices.Contains(f.name, "read")
@@ -587,7 +597,7 @@ func (f *features) byPayload(now finding) (finding, bool) {
 		return finding{class: engagement.Read, verb: verb, why: "its description says that it only reads", strong: false}, true
 	case sql && f.hasParam(queryParams):
 		return finding{class: engagement.Destructive, verb: verb, why: "it runs the statement it is given", strong: true, ran: true}, true
-	case f.hasParam(payloadParams) && (runs[verb] || now.class == 0):
+	case f.hasParam(payloadParams) && (running || now.class == 0):
 		return finding{class: engagement.Destructive, verb: verb, why: "it runs what it is given", strong: true, ran: true}, true
 	}
 	return now, false

@@ -3,6 +3,7 @@ package catalog
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -203,7 +204,12 @@ func (l *lexicon) readDomains(head, body string) error {
 	}
 	for _, w := range strings.Fields(body) {
 		w = singular(w)
-		l.domains[w] = append(l.domains[w], domainWeight{d, n})
+		i := slices.IndexFunc(l.domains[w], func(x domainWeight) bool { return x.domain == d })
+		if i < 0 {
+			l.domains[w] = append(l.domains[w], domainWeight{d, n})
+		} else {
+			l.domains[w][i].weight = max(l.domains[w][i].weight, n)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,155 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mcp-gate/mcp-gate/engagement"
+)
+
+// defined builds a tool from what its server would send.
+func defined(t testing.TB, server, definition string) Tool {
+	t.Helper()
+	tool, err := NewTool(server, json.RawMessage(definition))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tool
+}
+
+func TestClassOfAName(t *testing.T) {
+	const (
+		read  = engagement.Read
+		write = engagement.ReversibleWrite
+		file  = engagement.SourceFileWrite
+		harm  = engagement.Destructive
+	)
+	for _, tt := range []struct {
+		claim, server, name, description string
+		want                             engagement.Permission
+	}{
+		{"a noun that is a verb says nothing after a reading verb", "shop", "list_orders", "", read},
+		{"nor before a word for a state", "shop", "order_status", "Gets the status.", read},
+		{"a log of calls is read", "crm", "get_call_log", "", read},
+		{"a count of what was sent is read", "mail", "send_count", "", read},
+		{"camelCase is taken apart", "x", "deleteUserAccount", "", harm},
+		{"kebab-case too", "x", "create-issue", "", write},
+		{"and dots", "x", "files.delete", "", harm},
+		{"a namespace is not a verb", "github", "github_create_issue", "", write},
+		{"an HTTP method before a search is a search", "notion", "API-post-search", "Search by title", read},
+		{"an HTTP method before a thing makes one", "notion", "API-post-page", "Create a page", write},
+		{"a merge request merges nothing", "gitlab", "create_merge_request", "", write},
+		{"merging one does", "gitlab", "merge_merge_request", "", harm},
+		{"a message to people cannot be taken back", "chat", "create_message", "", harm},
+		{"a draft can", "mail", "create_draft_message", "", write},
+		{"a comment can be deleted again", "github", "post_comment", "", write},
+		{"a label can be put back", "github", "remove_label", "", write},
+		{"money cannot", "bank", "create_transfer", "", harm},
+		{"files are the user's", "fs", "create_file", "", file},
+		{"so are spreadsheets, named by the server only", "excel", "create_table", "Adds a table", file},
+		{"a conjunction joins verbs", "x", "get_and_delete_item", "", harm},
+		{"a verb may stand at the end", "pages", "project_create", "", write},
+		{"a search that is run is a search", "x", "run_search", "", read},
+		{"a chart that is generated changes nothing", "chart", "generate_bar_chart", "", read},
+		{"a verb with re or un before it is one", "x", "unpublish_page", "", harm},
+		{"a description decides where the name cannot", "x", "subscriptions", "Permanently deletes a subscription.", harm},
+		{"a participle is no verb", "x", "get_deleted_items", "Lists deleted items.", read},
+		{"what nothing tells is destructive", "x", "frobnicate", "", harm},
+		{"a description that deletes outweighs a name that reads", "x", "get_report", "Deletes all records and returns a report.", harm},
+		{"a Chinese description is read", "x", "mytool", "查询两个城市之间的车票", read},
+	} {
+		raw, _ := json.Marshal(map[string]string{"name": tt.name, "description": tt.description})
+		got := Classify(defined(t, tt.server, string(raw)), Untrusted, Override{})
+		if got.Permission != tt.want {
+			t.Errorf("%s: %s %q is %v, want %v (%s)", tt.claim, tt.name, tt.description, got.Permission, tt.want, got.Why)
+		}
+	}
+}
+
+func TestClassOfASchema(t *testing.T) {
+	for _, tt := range []struct{ claim, definition, want string }{
+		{"a query that only reads", `{"name":"query","description":"Run a read-only SQL query","inputSchema":{"properties":{"sql":{}}}}`, "read"},
+		{"a statement of any kind", `{"name":"query","description":"Runs a SQL query","inputSchema":{"properties":{"sql":{}}}}`, "destructive"},
+		{"a SELECT", `{"name":"execute_query","description":"Execute a SELECT query. INSERT, UPDATE and DELETE are not allowed.","inputSchema":{"properties":{"query":{}}}}`, "read"},
+		{"code", `{"name":"run","description":"Returns the result of the code.","inputSchema":{"properties":{"code":{}}}}`, "destructive"},
+		{"the worst of several operations", `{"name":"manage_files","description":"Manages records.","inputSchema":{"properties":{"action":{"enum":["list","create","delete"]}}}}`, "destructive"},
+		{"any HTTP request", `{"name":"request","description":"Makes a request","inputSchema":{"properties":{"url":{},"method":{},"body":{}}}}`, "destructive"},
+		{"a place to save to", `{"name":"export_report","description":"Exports the report","inputSchema":{"properties":{"output_path":{}}}}`, "source_file_write"},
+		{"a filter called action is none", `{"name":"list_todos","description":"Lists to-dos","inputSchema":{"properties":{"action":{"enum":["assigned","deleted","merge"]}}}}`, "read"},
+	} {
+		if got := Classify(defined(t, "s", tt.definition), Untrusted, Override{}); got.Permission.String() != tt.want {
+			t.Errorf("%s: %v, want %s (%s)", tt.claim, got.Permission, tt.want, got.Why)
+		}
+	}
+}
+
+func TestAnnotationsAreClaims(t *testing.T) {
+	for _, tt := range []struct {
+		claim, name, annotations string
+		trust                    Trust
+		want                     string
+	}{
+		{"a claim of destruction raises", "update_page", `{"destructiveHint":true}`, Untrusted, "destructive"},
+		{"a claim of writing raises", "get_page", `{"readOnlyHint":false}`, Untrusted, "reversible_write"},
+		{"a claim of reading lowers nothing", "frobnicate", `{"readOnlyHint":true}`, Untrusted, "destructive"},
+		{"but for a trusted server", "frobnicate", `{"readOnlyHint":true}`, Trusted, "read"},
+		{"and never against a verb that sends", "send_mail", `{"readOnlyHint":true}`, Trusted, "destructive"},
+		{"or deletes", "delete_page", `{"readOnlyHint":true,"destructiveHint":false}`, Trusted, "destructive"},
+		{"or executes", "execute_command", `{"readOnlyHint":true}`, Trusted, "destructive"},
+		{"or writes", "write_file", `{"readOnlyHint":true}`, Trusted, "source_file_write"},
+		{"a trusted server may say that the unknown destroys nothing", "frobnicate", `{"destructiveHint":false}`, Trusted, "reversible_write"},
+	} {
+		tool := defined(t, "s", fmt.Sprintf(`{"name":%q,"annotations":%s}`, tt.name, tt.annotations))
+		if got := Classify(tool, tt.trust, Override{}); got.Permission.String() != tt.want {
+			t.Errorf("%s: %v, want %s (%s)", tt.claim, got.Permission, tt.want, got.Why)
+		}
+	}
+}
+
+func TestTheOwnersWordComesFirst(t *testing.T) {
+	tool := defined(t, "github", `{"name":"delete_issue","description":"Deletes an issue."}`)
+	none := engagement.DomainSet(0)
+	got := Classify(tool, Untrusted, Override{Permission: engagement.Read, Egress: engagement.Metadata, Domains: &none, From: "gate.jsonc:7"})
+	if got.Permission != engagement.Read || got.Egress != engagement.Metadata || got.Domains != 0 || !strings.Contains(got.Why, "gate.jsonc:7") {
+		t.Errorf("the owner's word is not taken: %+v", got)
+	}
+}
+
+func TestEveryClassHasAReason(t *testing.T) {
+	eachRow(t, "classes.jsonl", func(row classRow, line []byte) {
+		tool, err := NewTool(Alias(row.Server), line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := Classify(tool, Untrusted, Override{})
+		if !strings.Contains(first.Why, " by ") || strings.ContainsRune(first.Why, '\n') || first.Permission == 0 || first.Egress == 0 {
+			t.Errorf("%v: %+v", tool.ID, first)
+		}
+		if again := Classify(tool, Untrusted, Override{}); again != first {
+			t.Errorf("%v is classed in two ways: %+v and %+v", tool.ID, first, again)
+		}
+	})
+}
+
+func FuzzClassify(f *testing.F) {
+	f.Add("get_issue", "Gets an issue.", `{"properties":{"a":{"enum":["x"]}}}`)
+	f.Add("删除", "[a] (b) | : ", `{"properties":[]}`)
+	f.Add("_", ". . .", `{}`)
+	f.Fuzz(func(t *testing.T, name, description, schema string) {
+		if !json.Valid([]byte(schema)) {
+			return
+		}
+		n, _ := json.Marshal(name)
+		d, _ := json.Marshal(description)
+		tool, err := NewTool("s", json.RawMessage(fmt.Sprintf(`{"name":%s,"description":%s,"inputSchema":%s}`, n, d, schema)))
+		if err != nil {
+			return
+		}
+		if c := Classify(tool, Untrusted, Override{}); c.Permission == 0 || c.Egress == 0 || c.Why == "" {
+			t.Errorf("no class: %+v", c)
+		}
+		Scan(tool, nil)
+	})
+}

@@ -1,0 +1,180 @@
+package catalog
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func ids(hits []Hit) []string {
+	var out []string
+	for _, h := range hits {
+		out = append(out, h.Entry.ID.String())
+	}
+	return out
+}
+
+func TestANamedToolIsFirst(t *testing.T) {
+	set := labelled(t)
+	for query, want := range map[string]string{
+		"github/create_issue":            "github/create_issue",
+		"create_issue":                   "github/create_issue",
+		"create issue":                   "github/create_issue",
+		"createIssue":                    "github/create_issue",
+		"mcp__github__create_issue":      "github/create_issue",
+		"use `kubectl_logs` to see more": "k8s/kubectl_logs",
+		"call slack/slack_post_message":  "slack/slack_post_message",
+	} {
+		if hits := set.Search(query); len(hits) == 0 || hits[0].Entry.ID.String() != want {
+			t.Errorf("%q finds %v first, want %s", query, ids(hits)[:min(len(hits), 3)], want)
+		}
+	}
+	if hits := set.Search("delete_file"); len(hits) < 2 || hits[0].Entry.ID.Tool != "delete_file" || hits[1].Entry.ID.Tool != "delete_file" {
+		t.Errorf("a name of two servers finds %v first, want both", ids(hits)[:min(len(hits), 3)])
+	}
+}
+
+func TestNothingFitsIsAnAnswer(t *testing.T) {
+	set := labelled(t)
+	for _, query := range []string{"", "   ", "xyzzy plugh", "the of and", "\x00", "qwertz asdfgh yxcvbn"} {
+		if hits := set.Search(query); len(hits) != 0 {
+			t.Errorf("%q finds %v", query, ids(hits)[:min(len(hits), 3)])
+		}
+	}
+	if hits := NewSet(nil).Search("anything"); len(hits) != 0 {
+		t.Errorf("an empty set finds %v", ids(hits))
+	}
+}
+
+func TestSearchDoesNotDependOnOrder(t *testing.T) {
+	entries := labelled(t).Entries()
+	queries := []string{"send a message", "read a file and then email it", "delete", "weather in Oslo", "list"}
+	var want []string
+	r := rand.New(rand.NewPCG(7, 7))
+	for round := range 4 {
+		shuffled := slices.Clone(entries)
+		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		set := NewSet(shuffled)
+		for i, q := range queries {
+			got := strings.Join(ids(set.Search(q)), " ")
+			if round == 0 {
+				want = append(want, got)
+			} else if got != want[i] {
+				t.Errorf("%q: the order of the set changes the answer", q)
+			}
+		}
+	}
+}
+
+func TestNeedsAreSplit(t *testing.T) {
+	for query, want := range map[string]int{
+		"send an email":                                      1,
+		"get the weather, then email it to Per":              3, // the whole and two parts
+		"read the file. Draw a chart of it and post it":      3, // "post it" says too little alone,
+		"pull requests and issues":                           1,
+		"rock and roll":                                      1,
+		"create a branch, commit the change and open a pull": 4,
+	} {
+		if got := needs(query); len(got) != want {
+			t.Errorf("%q: %d needs, want %d: %+v", query, len(got), want, got)
+		}
+	}
+}
+
+func FuzzSearch(f *testing.F) {
+	set := labelled(f)
+	f.Add("send an email, then delete it")
+	f.Add("查询 天气")
+	f.Add(strings.Repeat("and then ", 100))
+	f.Fuzz(func(t *testing.T, query string) {
+		hits := set.Search(query)
+		for i := 1; i < len(hits); i++ {
+			if hits[i].Score > hits[i-1].Score {
+				t.Errorf("%q: hits are not in order", query)
+			}
+		}
+	})
+}
+
+// large is a set as big as the largest catalogs seen: 5,362 tools made from
+// the labelled ones, with descriptions as long as real ones.
+func large(tb testing.TB) []Entry {
+	const tools = 5362
+	base := labelled(tb).Entries()
+	r := rand.New(rand.NewPCG(5362, 1))
+	var vocabulary []string
+	for _, e := range base {
+		vocabulary = append(vocabulary, words(strings.ToLower(e.Description))...)
+	}
+	entries := make([]Entry, 0, tools)
+	for i := range tools {
+		e := base[i%len(base)]
+		e.ID = ToolID{fmt.Sprintf("%s-%d", e.ID.Server, i/len(base)), e.ID.Tool}
+		var d strings.Builder
+		d.WriteString(e.Description)
+		for range 20 + r.IntN(120) {
+			d.WriteByte(' ')
+			d.WriteString(vocabulary[r.IntN(len(vocabulary))])
+		}
+		e.Description = d.String()
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+func BenchmarkIndex(b *testing.B) {
+	entries := large(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		newIndex(entries)
+	}
+}
+
+func BenchmarkSearch(b *testing.B) {
+	set := NewSet(large(b))
+	queries := []string{"send an email to my colleague", "read the CSV file, draw a bar chart and post it to Slack", "what is the weather in Oslo", "delete the branch", "list every link of a website"}
+	set.Search("warm")
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		set.Search(queries[i%len(queries)])
+		i++
+	}
+}
+
+func BenchmarkClassify(b *testing.B) {
+	entries := large(b)
+	i := 0
+	for b.Loop() {
+		Classify(entries[i%len(entries)].Tool, Untrusted, Override{})
+		i++
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	entries := large(b)
+	i := 0
+	for b.Loop() {
+		Scan(entries[i%len(entries)].Tool, nil)
+		i++
+	}
+}
+
+func TestTheIndexIsSmall(t *testing.T) {
+	entries := large(t)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	ix := newIndex(entries)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if mib := float64(int64(after.HeapAlloc)-int64(before.HeapAlloc)) / (1 << 20); mib > 60 {
+		t.Errorf("the index of %d tools holds %.0f MiB, want at most 60", len(entries), mib)
+	} else {
+		t.Logf("%.1f MiB", mib)
+	}
+	runtime.KeepAlive(ix)
+}
