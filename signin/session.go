@@ -59,7 +59,7 @@ func (s *Session) Authorize(ctx context.Context, challenge, refused string) (str
 	case !rec.endsSoon(now) && (challenge == "" || refused != rec.header()):
 		return rec.header(), nil
 	case challenge != "" && refused == rec.header() && rec.Renewed && now.Sub(rec.Obtained) < fresh:
-		return "", fmt.Errorf("%s refuses a token that was renewed for it just now", s.s.Alias)
+		return "", s.needed("it refuses a token that was renewed just now")
 	}
 	next, err := s.renew(ctx, rec)
 	var needed *NeededError

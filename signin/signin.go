@@ -161,23 +161,26 @@ func (c *Client) Status(s Server) (Status, error) {
 	return st, nil
 }
 
-// Logout gives the token back, where the provider takes it, and forgets it. The
-// error is about the former only when the latter is done.
+// Logout gives the token back, where the provider takes it, and forgets it. It
+// reports whether there was one to forget. With true, the error is about giving it
+// back only.
 func (c *Client) Logout(ctx context.Context, s Server) (bool, error) {
+	if c.o.Vault.Stamp(nameOf(s.Alias)).IsZero() {
+		return false, nil // so that nothing is made where there is nothing
+	}
 	unlock, err := c.o.Vault.Lock(nameOf(s.Alias))
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = unlock() }() // only the descriptor's
 	r, loadErr := c.load(s)
-	had := !c.o.Vault.Stamp(nameOf(s.Alias)).IsZero()
 	if err := c.o.Vault.Delete(nameOf(s.Alias)); err != nil {
 		return false, err
 	}
 	if loadErr != nil || r == nil || r.Revocation == "" {
-		return had, nil
+		return true, nil
 	}
-	return had, c.revoke(ctx, s, r)
+	return true, c.revoke(ctx, s, r)
 }
 
 // revoke is RFC 7009.
