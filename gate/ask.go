@@ -345,6 +345,9 @@ func (s *Session) frozen(t inbox.Ticket) *call {
 	if !c.known {
 		c.entry = catalog.Entry{Tool: catalog.Tool{ID: t.View.Tool}}
 	}
+	if t.View.Tool.Tool == artifactsRead {
+		_, c.known = s.toSlice(context.Background(), c)
+	}
 	return c
 }
 

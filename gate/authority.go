@@ -89,6 +89,7 @@ func (s *Session) facts(c *call) policy.Call {
 		OwnerFallback:     s.g.opts.Fallback,
 		Least:             s.g.opts.Least[class.Permission],
 		Ready:             policy.Ready,
+		Taint:             s.taintOf(c),
 	}
 	if !c.known {
 		facts.Nearest = s.nearest(c.name)
@@ -156,7 +157,7 @@ func (s *Session) readiness(c *call) (policy.Readiness, error) {
 	if c.unseen {
 		return policy.Ready, nil
 	}
-	if err := c.entry.Fits(c.args); err != nil {
+	if err := c.entry.Fits(c.toSend()); err != nil {
 		return policy.BadArguments, err
 	}
 	return policy.Ready, nil

@@ -36,12 +36,13 @@ func (s *Session) stub(c *call, t inbox.Ticket) Outcome {
 // last steps.
 func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 	c.allowed = policy.Level(t.Level)
+	if err := s.fill(ctx, c); err != nil {
+		c.unfit = fmt.Errorf("an artifact among its arguments: %w", err)
+		return s.endStale(ctx, c, t, policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "artifact", About: policy.About{Tool: c.entry.ID}})
+	}
 	_, d := s.decide(ctx, c)
 	if d.Verdict == policy.Deny {
-		if _, err := s.g.opts.Inbox.MarkStale(context.WithoutCancel(ctx), t.ID, "refused when it would have run: "+d.Code.String()); err != nil {
-			s.g.opts.Log.Warn("a ticket could not be ended", "ticket", t.ID, "error", err)
-		}
-		return s.refuse(c, d)
+		return s.endStale(ctx, c, t, d)
 	}
 	claimed, err := s.g.opts.Inbox.Claim(ctx, t.ID, inbox.Attempt{
 		Binding: s.bound(c), Level: s.need(c), Launch: s.g.servers[c.entry.ID.Server].Launch, Person: s.g.opts.Person,
@@ -52,6 +53,14 @@ func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome
 	c.args = claimed.Args
 	d.Grant = ""
 	return s.run(ctx, c, d)
+}
+
+// endStale refuses an allowed call that may not run any more.
+func (s *Session) endStale(ctx context.Context, c *call, t inbox.Ticket, d policy.Decision) Outcome {
+	if _, err := s.g.opts.Inbox.MarkStale(context.WithoutCancel(ctx), t.ID, "refused when it would have run: "+d.Code.String()); err != nil {
+		s.g.opts.Log.Warn("a ticket could not be ended", "ticket", t.ID, "error", err)
+	}
+	return s.refuse(c, d)
 }
 
 // bound is the binding with the digest of the arguments, as a claim compares it.
@@ -103,13 +112,14 @@ func (s *Session) receipt(c *call, out Outcome, e audit.Event) error {
 // deliver hands out a stored result. What may leave is decided by what holds
 // now, not by what held when it ran.
 func (s *Session) deliver(c *call, t inbox.Ticket) Outcome {
-	facts := s.facts(c)
-	if !c.known || !facts.Limits.Egress.Has(c.entry.Class.Egress) {
+	classes, leaves := s.mayDeliver(c, t.Result)
+	if !c.known || !leaves {
 		d := policy.Decision{Verdict: policy.Deny, Code: policy.CodeEgress, Rule: "step4.egress", About: policy.About{Tool: t.View.Tool, Egress: c.entry.Class.Egress}}
 		text := fmt.Sprintf("ran, result withheld [%s]: %s", d.Code, d.ForModel())
 		meta := fmt.Appendf(nil, `{"mcp-gate/refusal":{"code":"%s","rule":"%s","ticket":"%s","retryable":false,"executed":true}}`, d.Code, d.Rule, t.ID)
 		return Outcome{Result: textResult(true, []string{text}, member{"_meta", meta})}
 	}
+	s.hasRead(context.Background(), c, classes)
 	if _, _, err := s.g.opts.Inbox.Deliver(context.Background(), t.ID); err != nil {
 		s.g.opts.Log.Warn("a delivery could not be noted", "ticket", t.ID, "error", err)
 	}

@@ -451,6 +451,7 @@ var carries = map[string]engagement.Egress{
 	"elicitation/create":     engagement.Metadata,
 	"sampling/createMessage": engagement.RowLevel,
 	"roots/list":             engagement.Metadata,
+	artifactsRead:            engagement.RowLevel, // the gate's own; see Session.local
 }
 
 // CodeNotFound is what revisions before 2026-07-28 answer to the URI of no
@@ -459,6 +460,9 @@ const CodeNotFound = -32002
 
 // use takes a request that is not a tool's along the road.
 func (s *Session) use(ctx context.Context, req Request) Outcome {
+	if out, ok := s.artifactResource(ctx, req); ok {
+		return out
+	}
 	if out, ok := s.useOwn(req); ok {
 		return out
 	}

@@ -27,6 +27,8 @@ func (s *Session) callMeta(ctx context.Context, req Request) Outcome {
 		return s.engage(req)
 	case "check_deferred":
 		return s.checkDeferred(ctx, req)
+	case "read_artifact":
+		return s.readArtifact(ctx, req)
 	}
 	return s.callTool(ctx, req)
 }

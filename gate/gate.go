@@ -92,6 +92,7 @@ type Server struct {
 	Inverse func(tool string) *Inverse
 	Paths   func(tool string) []string
 	Dir     string // what the server's relative paths are relative to
+	Secrets bool   // secrets in what it gives are blacked out
 }
 
 // Exposure is what a client sees of the tools.
@@ -157,6 +158,18 @@ type Options struct {
 	Expires   time.Duration // how long a question lasts where nothing is held open
 	FirstList time.Duration // how long a list, and a call of a tool nobody knows yet, waits for servers that start
 	FirstFind time.Duration // how long a search does
+
+	// Kept is where results are kept that are large or may not leave. It may be
+	// nil: what may not leave is gone then, and what is large passes.
+	Kept Kept
+	// Inline is how many bytes of text a result brings to a client, by
+	// Identity.Client, "" for every other. Where nothing is said it is
+	// DefaultInline, and without a bound in transparent exposure.
+	Inline map[string]int64
+	// Taint is what becomes of a call that sends out of a conversation that read
+	// private and foreign content, which Taints keeps; may be nil: off.
+	Taint  policy.TaintMode
+	Taints Taints
 }
 
 // Gate is what all sessions of a process share. Safe for concurrent use.

@@ -671,7 +671,7 @@ func TestMetaListIsConstantAndSmall(t *testing.T) {
 	if string(a) != string(b) {
 		t.Error("the meta list moves with the tools")
 	}
-	if len(a) > 6500 {
+	if len(a) > 7600 {
 		t.Errorf("the meta list has %d bytes", len(a))
 	}
 	var tools []struct {

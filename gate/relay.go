@@ -167,12 +167,15 @@ const maxInputRounds = 10
 // the server needs something of the client first, a modern one says so in its
 // result and is sent the call again with the answers.
 func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
+	if c.local != nil {
+		return c.local(ctx)
+	}
 	f := &flight{s: s, c: c, server: c.entry.ID.Server}
 	defer s.g.relay.enter(f)()
 	ctx = context.WithValue(ctx, flightKey{}, f)
 	params := c.params()
 	for range maxInputRounds {
-		raw, err := s.g.opts.Caller.Call(ctx, f.server, c.protocolMethod(), params, c.progress)
+		raw, err := s.g.opts.Caller.Call(ctx, f.server, c.protocolMethod(), params, s.tellProgress(c))
 		if err != nil {
 			requests, ok := s.mustOpen(f, err)
 			if !ok {
@@ -185,7 +188,7 @@ func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
 		}
 		switch kind := resultType(raw); kind {
 		case "", "complete":
-			return s.delocalized(c, raw), nil
+			return raw, nil
 		case "input_required":
 			if params, err = f.answered(ctx, raw); err != nil {
 				return nil, err
@@ -310,6 +313,13 @@ func (s *Session) admit(declared json.RawMessage, server, method string, params 
 	c.id = s.nextCall()
 	if e := s.permitted(c); e != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Message}
+	}
+	words := orEmpty(params)
+	if method == "elicitation/create" { // its schema may hold choices that look like records
+		words = strictjson.AppendString(nil, stringOf(words, "message"))
+	}
+	if !s.mayPass(server, words) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "refused [egress]: what " + method + " carries may not leave"}
 	}
 	if method != "elicitation/create" {
 		return params, nil
@@ -697,6 +707,11 @@ func (s *Session) log(client Client, server, level string, params json.RawMessag
 		s.g.opts.Log.Debug("a log message is withheld", "server", server, "code", d.Code)
 		return
 	}
+	if !s.mayPass(server, params) {
+		s.g.opts.Log.Debug("a log message is withheld for what is in it", "server", server)
+		return
+	}
+	params = s.blackedOut(server, params)
 	named, err := s.namedLogger(server, params)
 	if err != nil {
 		return

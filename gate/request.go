@@ -16,6 +16,10 @@ type Identity struct {
 	Profile   string       // launch profile; "" is the default one
 	Client    string       // the client's own name, a label for logs only
 	SessionID string       // the transport's session id, recorded in the audit
+	// Conversation is what the session's taint belongs to: the client's own
+	// session id where it gave one at the start, else the project's folder; ""
+	// where neither is known.
+	Conversation string
 }
 
 // Request is one tools/call, or another request that goes to a server, as the

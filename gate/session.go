@@ -24,6 +24,7 @@ type Session struct {
 	showing map[string]bool // the same
 	changed chan struct{}   // see Changed
 	side    side            // what it keeps of features beside the tools
+	taint   taint           // what it has read
 
 	listing sync.Mutex      // guards list; held while the first one is put together
 	list    json.RawMessage // what was given, frozen

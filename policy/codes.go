@@ -39,12 +39,13 @@ const (
 	CodeUnsettled                    // nobody knows whether it ran
 	CodeAlarm                        // too many questions in a short time
 	CodeAudit                        // it could not be written down
+	CodeSize                         // it ran; its result is kept and has to be read in parts
 )
 
 var codes = enum.Of[Code]("refusal code",
 	"unknown", "held", "outside-slice", "scope", "read-only", "egress", "rule", "taint", "spend",
 	"server-down", "unverified", "arguments", "unattended", "no-person", "no-answer", "declined",
-	"deferred", "expired", "cancelled", "stale", "unsettled", "alarm", "audit")
+	"deferred", "expired", "cancelled", "stale", "unsettled", "alarm", "audit", "size")
 
 // Codes returns every Code, in the order they were given out.
 func Codes() []Code { return codes.All() }
@@ -238,5 +239,10 @@ var codeTexts = [...]codeText{
 		person:    "the audit log cannot be written, so nothing runs.",
 		change:    "mcp-gate doctor",
 		retryable: true,
+	},
+	CodeSize: {
+		model:  "{tool} ran, and its result is larger than this client takes in one. It is kept: read the parts you need.",
+		person: "the result of {tool} was larger than this client takes in one, so it is kept whole and given in parts.",
+		change: `"artifacts": { "inline_bytes": N }`,
 	},
 }

@@ -293,5 +293,5 @@ func TestWords(t *testing.T) {
 	checkWords(t, FindingKinds(), "unreachable conflict no-tool ambiguous impossible")
 	// Codes are used by scripts and by readers of old logs: none is ever renamed.
 	checkWords(t, Codes(), "unknown held outside-slice scope read-only egress rule taint spend server-down unverified arguments "+
-		"unattended no-person no-answer declined deferred expired cancelled stale unsettled alarm audit")
+		"unattended no-person no-answer declined deferred expired cancelled stale unsettled alarm audit size")
 }

@@ -1,0 +1,646 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/mcp-gate/mcp-gate/artifacts"
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// Kept is where results are kept whole; *artifacts.Store is one. It must be
+// safe for concurrent use.
+type Kept interface {
+	Keep(ctx context.Context, r io.Reader, m artifacts.Meta) (artifacts.Artifact, error)
+	Get(ctx context.Context, id, principal string) (artifacts.Artifact, error)
+	Open(ctx context.Context, id, principal string) (*artifacts.Handle, error)
+	Read(ctx context.Context, id, principal string, allowed engagement.EgressSet, q artifacts.Query) (artifacts.Slice, error)
+}
+
+// DefaultInline is how many bytes of text one result brings to a client: about
+// 25,000 tokens, the size above which the client with the best known limit
+// writes a result to disk.
+const DefaultInline = 100_000
+
+// pictureShare is how much lighter the bytes of pictures and sound weigh than
+// those of text: clients pay for their size on a screen, not for their bytes.
+const pictureShare = 10
+
+// allowed returns the classes that may leave from a server in this session.
+func (s *Session) allowed(server string) engagement.EgressSet {
+	limits, _ := s.authorityNow().Under(s.g.servers[server].Policy.Limits())
+	return limits.Egress
+}
+
+// declared is what the answer to a call carries whatever is found in it: its
+// tool's class, and the classes of the artifacts among its arguments.
+func (c *call) declared() engagement.EgressSet {
+	egress := c.entry.Class.Egress
+	if egress == 0 || egress > engagement.RawPixels {
+		egress = engagement.RowLevel
+	}
+	return c.carried.With(egress)
+}
+
+// parcel is one result on its way out.
+type parcel struct {
+	s       *Session
+	c       *call
+	e       *audit.Event // of its outcome
+	came    json.RawMessage
+	result  json.RawMessage // came, with secrets blacked out
+	secrets int             // how many
+	found   artifacts.Findings
+	classes engagement.EgressSet // declared and found
+	allowed engagement.EgressSet
+}
+
+// leaving returns what of an upstream's answer may reach the client: all of it
+// where every class that it was declared or found to carry may leave, else what
+// the owner chose for that case. What is large, or does not leave, is kept.
+func (s *Session) leaving(ctx context.Context, c *call, out Outcome, e *audit.Event) Outcome {
+	ctx = context.WithoutCancel(ctx) // the call ran: what it gave is kept even where its caller has gone
+	switch {
+	case c.local != nil: // judged when it was read
+		return out
+	case out.Error != nil && e.Outcome == audit.ToolError:
+		return Outcome{Error: s.leavingError(ctx, c, out.Error, e)}
+	case out.Result == nil:
+		return out
+	}
+	p := &parcel{s: s, c: c, e: e, came: out.Result, result: out.Result, allowed: s.allowed(c.entry.ID.Server)}
+	if p.plain() {
+		s.hasRead(ctx, c, c.declared())
+		return Outcome{Result: s.delocalized(c, out.Result)}
+	}
+	if s.g.servers[c.entry.ID.Server].Secrets {
+		var hits []artifacts.Finding
+		p.result, hits = artifacts.RedactJSON(p.came)
+		p.secrets = len(hits)
+	}
+	p.found = artifacts.Inspect(p.result)
+	p.classes = c.declared().Union(p.found.Classes)
+	if within(p.classes, p.allowed) {
+		s.hasRead(ctx, c, p.classes)
+		return Outcome{Result: p.whole(ctx)}
+	}
+	e.Code = policy.CodeEgress.String()
+	if s.g.servers[c.entry.ID.Server].OnEgress == policy.EgressDowngrade && c.protocolMethod() != "prompts/get" {
+		return Outcome{Result: p.cut(ctx)}
+	}
+	return Outcome{Result: p.withheld(ctx)}
+}
+
+// plain reports whether nothing about a result could matter: everything may
+// leave, it is small, and no word in it can be the gate's.
+func (p *parcel) plain() bool {
+	return p.allowed == engagement.AllEgress() && !p.s.g.servers[p.c.entry.ID.Server].Secrets &&
+		len(p.result) <= DefaultInline && p.s.fits(len(p.result)) && !p.s.wouldTaint(p.c) && !remarkable(p.result)
+}
+
+// remarkable reports whether a look at text could find something: what is not
+// plain ASCII, or a word that every imitation of the gate has.
+func remarkable(raw []byte) bool {
+	for _, b := range raw {
+		if b >= 0x7f || b == '\\' {
+			return true
+		}
+	}
+	lower := bytes.ToLower(raw)
+	for _, word := range []string{"refused", "withheld", "mcp", "not run", "<"} {
+		if bytes.Contains(lower, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+func within(classes, allowed engagement.EgressSet) bool { return classes.Intersect(allowed) == classes }
+
+// worst is the most restricted class that may not leave.
+func (p *parcel) worst() engagement.Egress {
+	var worst engagement.Egress
+	for _, class := range p.classes.List() {
+		if !p.allowed.Has(class) {
+			worst = class
+		}
+	}
+	return worst
+}
+
+// note adds to the words of the audit line. They hold no contents.
+func (p *parcel) note(format string, args ...any) {
+	if p.e.Note != "" {
+		p.e.Note += "; "
+	}
+	p.e.Note += fmt.Sprintf(format, args...)
+}
+
+// whole is the result of which everything may leave: large parts kept and
+// replaced, secrets blacked out, and marked where it is not what it seems.
+func (p *parcel) whole(ctx context.Context) json.RawMessage {
+	var metas []member
+	if p.secrets > 0 {
+		metas = append(metas, p.keepOriginal(ctx))
+	}
+	out, kept := p.sized(ctx)
+	metas = append(metas, kept...)
+	return p.marked(p.s.delocalized(p.c, out), metas)
+}
+
+// keepOriginal keeps what came before secrets were blacked out, for its owner.
+func (p *parcel) keepOriginal(ctx context.Context) member {
+	p.note("%d secrets blacked out", p.secrets)
+	raw := fmt.Appendf(nil, `{"secrets":%d`, p.secrets)
+	if a, err := p.keep(ctx, artifacts.Whole(p.came, artifacts.Inspect(p.came)), p.classes, true, nil); err == nil {
+		raw = append(append(append(raw, `,"artifact":"`...), a.ID...), '"')
+	}
+	return member{metaPrefix + "redacted", append(raw, '}')}
+}
+
+// keep keeps a content. What goes wrong is said in the log and the audit.
+func (p *parcel) keep(ctx context.Context, piece artifacts.Piece, classes engagement.EgressSet, withheld bool, tables []artifacts.Table) (artifacts.Artifact, error) {
+	a, err := artifacts.Artifact{}, errNothingKept
+	if p.s.g.opts.Kept != nil {
+		a, err = p.s.g.opts.Kept.Keep(ctx, piece.Reader(), artifacts.Meta{
+			Media: piece.Media, URI: piece.URI, Classes: classes, Withheld: withheld, Principal: p.s.who.Principal, Session: p.s.id,
+			Origin: artifacts.Origin{Server: p.c.entry.ID.Server, Tool: p.c.entry.ID.Tool}, Tables: tables,
+			Width: piece.Part.Media.Width, Height: piece.Part.Media.Height,
+		})
+	}
+	if err != nil {
+		p.s.g.opts.Log.Warn("a result could not be kept", "tool", p.c.entry.ID.String(), "error", err)
+		p.note("not kept: %v", err)
+		return a, err
+	}
+	p.note("kept as %s", a.ID)
+	return a, nil
+}
+
+var errNothingKept = errors.New("no results are kept here")
+
+// keptWhole keeps all that came, withheld, and returns the blocks and facts that
+// say so.
+func (p *parcel) keptWhole(ctx context.Context, tables []artifacts.Table) (block json.RawMessage, facts []member) {
+	found := p.found
+	if p.secrets > 0 {
+		found = artifacts.Inspect(p.came)
+	}
+	a, err := p.keep(ctx, artifacts.Whole(p.came, found), p.classes, true, tables)
+	if err != nil {
+		return artifacts.TextBlock("It could not be kept either, and calling again would run it again."), nil
+	}
+	stub, err := artifacts.StubFor(a, p.allowed, nil, 0, 0)
+	if err != nil {
+		return artifacts.TextBlock("It is kept as artifact " + a.ID + "."), nil
+	}
+	return artifacts.TextBlock(stub.Note), []member{{metaPrefix + "artifact", stub.Data}}
+}
+
+// withheld stands in for a result of which nothing may leave. The call ran, and
+// nothing in it may read as if it had not.
+func (p *parcel) withheld(ctx context.Context) json.RawMessage {
+	p.note("withheld")
+	about := policy.About{Tool: p.c.entry.ID, Egress: p.worst()}
+	said := artifacts.TextBlock(fmt.Sprintf("ran, result withheld [%s]: %s", policy.CodeEgress, policy.CodeEgress.ForModel(about)))
+	block, facts := p.keptWhole(ctx, artifacts.Tables(p.result))
+	return resultOf(true, []json.RawMessage{said, block}, nil, append(facts, executed(policy.CodeEgress, "step4.egress"))...)
+}
+
+func executed(code policy.Code, rule string) member {
+	return member{metaPrefix + "refusal", fmt.Appendf(nil, `{"code":"%s","rule":"%s","retryable":false,"executed":true}`, code, rule)}
+}
+
+// cut is what may leave of a result that may not leave whole: the parts that
+// may, and facts about those that stay.
+func (p *parcel) cut(ctx context.Context) json.RawMessage {
+	tables := artifacts.Tables(p.result)
+	cut := artifacts.Downgrade(p.result, p.found, tables, p.c.declared(), p.allowed)
+	left := engagement.EgressSet(0)
+	if len(cut.Blocks) > 0 || cut.Structured != nil {
+		left = p.classes.Intersect(p.allowed)
+		p.s.hasRead(ctx, p.c, left)
+	}
+	p.note("cut: %d parts stay", cut.Stay)
+	said := artifacts.TextBlock(fmt.Sprintf("ran, result withheld [%s]: of what %v gave, %d parts may not leave. What may leave follows; facts about the rest stand in the last blocks.",
+		policy.CodeEgress, p.c.entry.ID, cut.Stay))
+	var facts []json.RawMessage
+	if len(cut.Facts) > 2 {
+		facts = append(facts, artifacts.TextBlock(string(cut.Facts)))
+	}
+	block, metas := p.keptWhole(ctx, tables)
+	facts = append(facts, block)
+	sent, err := json.Marshal(left.List())
+	if err != nil || left.Empty() {
+		sent = []byte("[]")
+	}
+	metas = append(metas, member{metaPrefix + "egress", append(append([]byte(`{"sent":`), sent...), '}')})
+	if p.c.isAside() {
+		return p.s.contentsOf(p.c, cut.Blocks, append([]json.RawMessage{said}, facts...), metas)
+	}
+	blocks := slices.Concat([]json.RawMessage{said}, cut.Blocks, facts)
+	isError := cut.IsError || cut.Structured == nil && p.schemaOffered()
+	if isError {
+		metas = append(metas, executed(policy.CodeEgress, "step4.egress"))
+	}
+	out := resultOf(isError, blocks, cut.Structured, metas...)
+	if len(cut.Blocks) == 0 && cut.Structured == nil {
+		return out
+	}
+	return p.marked(out, nil)
+}
+
+// schemaOffered reports whether the client was offered the tool's own output
+// schema, which no stub fits.
+func (p *parcel) schemaOffered() bool {
+	if p.c.front != "" || len(p.c.entry.Raw) == 0 {
+		return false
+	}
+	_, schema, err := strictjson.Get(p.c.entry.Raw, "outputSchema")
+	return err == nil && schema
+}
+
+// fits reports whether a result of so many bytes reaches the client in one.
+func (s *Session) fits(size int) bool {
+	bound := s.inline()
+	return bound == 0 || int64(size) <= bound
+}
+
+// inline is how many bytes of text a result brings to this session's client; 0
+// is any number. A transparent session is a proxy where the owner said nothing.
+func (s *Session) inline() int64 {
+	if s.g.opts.Kept == nil {
+		return 0
+	}
+	for _, name := range []string{s.who.Client, ""} {
+		if bound := s.g.opts.Inline[name]; bound > 0 {
+			return bound
+		}
+	}
+	if s.profile.exposure() == Transparent {
+		return 0
+	}
+	return DefaultInline
+}
+
+// load is one part of a large result and what it weighs.
+type load struct {
+	piece  artifacts.Piece
+	weight int64
+}
+
+// sized returns the result with its largest parts kept and replaced, as many as
+// it takes for the rest to fit the client. What servers hold beside tools is
+// read because somebody wants it whole, and stays.
+func (p *parcel) sized(ctx context.Context) (json.RawMessage, []member) {
+	bound := p.s.inline()
+	if bound == 0 || int64(len(p.result)) <= bound || p.c.isAside() {
+		return p.result, nil
+	}
+	var loads []load
+	total := int64(0)
+	for _, part := range p.found.Parts {
+		piece, ok := artifacts.PieceOf(part)
+		weight := int64(len(part.Raw))
+		if part.Kind == artifacts.PartImage || part.Kind == artifacts.PartAudio {
+			weight /= pictureShare
+		}
+		total += weight
+		if ok {
+			loads = append(loads, load{piece, weight})
+		}
+	}
+	if total <= bound && !p.found.Partial {
+		return p.result, nil
+	}
+	slices.SortStableFunc(loads, func(a, b load) int { return int(min(max(b.weight-a.weight, -1), 1)) })
+	stub := bound/4 + 512
+	var heavy []load
+	for _, l := range loads {
+		if total > bound && l.weight > stub {
+			heavy, total = append(heavy, l), total-l.weight+stub
+		}
+	}
+	if total > bound || len(heavy) == 0 || p.found.Partial {
+		return p.keptAsOne(ctx)
+	}
+	return p.replaced(ctx, heavy)
+}
+
+// ends is how much of the beginning and the end of a kept text is shown.
+func (p *parcel) ends() (head, tail int) {
+	bound := p.s.inline()
+	return int(min(bound/8, 4<<10)), int(min(bound/16, 1<<10))
+}
+
+// replaced puts stubs in the place of parts. A part that cannot be kept stays:
+// it may leave, and is better large than lost.
+func (p *parcel) replaced(ctx context.Context, heavy []load) (json.RawMessage, []member) {
+	with := map[string][]json.RawMessage{}
+	facts := []byte{'['}
+	for _, l := range heavy {
+		stub, err := p.stub(ctx, l.piece, p.c.declared().Union(l.piece.Part.Classes))
+		if err != nil {
+			continue
+		}
+		with[l.piece.Part.Pointer] = stub.blocks
+		if len(facts) > 1 {
+			facts = append(facts, ',')
+		}
+		facts = append(facts, stub.data...)
+	}
+	if len(with) == 0 {
+		return p.result, nil
+	}
+	out, err := artifacts.Replace(p.result, with)
+	if err != nil {
+		p.s.g.opts.Log.Warn("a large result is passed on whole", "tool", p.c.entry.ID.String(), "error", err)
+		return p.result, nil
+	}
+	metas := []member{{metaPrefix + "artifacts", append(facts, ']')}}
+	if _, gone := with["/structuredContent"]; gone && p.schemaOffered() {
+		return p.stubError(out, metas)
+	}
+	return out, metas
+}
+
+// stubError makes a result whose structured content is kept an error of a call
+// that ran, since the client would hold a stub against the tool's schema.
+func (p *parcel) stubError(out json.RawMessage, metas []member) (json.RawMessage, []member) {
+	out, err := strictjson.Set(out, "isError", []byte("true"))
+	if err != nil {
+		return p.result, nil
+	}
+	text := fmt.Sprintf("ran, result kept [%s]: %s", policy.CodeSize, policy.CodeSize.ForModel(policy.About{Tool: p.c.entry.ID}))
+	return withFirst(out, artifacts.TextBlock(text)), append(metas, executed(policy.CodeSize, "result.size"))
+}
+
+// keptAsOne keeps the whole result where it is large without a part that is.
+func (p *parcel) keptAsOne(ctx context.Context) (json.RawMessage, []member) {
+	piece := artifacts.Whole(p.result, p.found)
+	stub, err := p.stub(ctx, piece, p.classes)
+	if err != nil {
+		return p.result, nil
+	}
+	out := resultOf(failed(p.result), stub.blocks, nil)
+	metas := []member{{metaPrefix + "artifacts", append(append([]byte{'['}, stub.data...), ']')}}
+	if p.schemaOffered() {
+		return p.stubError(out, metas)
+	}
+	return out, metas
+}
+
+// standIn is a stub as blocks and for programs.
+type standIn struct {
+	blocks []json.RawMessage
+	data   json.RawMessage
+}
+
+// stub keeps a piece and words what stands in for it.
+func (p *parcel) stub(ctx context.Context, piece artifacts.Piece, classes engagement.EgressSet) (standIn, error) {
+	a, err := p.keep(ctx, piece, classes, false, nil)
+	if err != nil {
+		return standIn{}, err
+	}
+	h, err := p.s.g.opts.Kept.Open(ctx, a.ID, p.s.who.Principal)
+	if err != nil {
+		return standIn{}, err
+	}
+	defer h.Close() //nolint:errcheck // only read from
+	head, tail := p.ends()
+	if piece.Part.Kind == artifacts.PartStructured {
+		head, tail = head/4, 0 // its text blocks mostly say the same
+	}
+	stub, err := artifacts.StubFor(a, p.allowed, h, head, tail)
+	if err != nil {
+		return standIn{}, err
+	}
+	in := standIn{blocks: []json.RawMessage{artifacts.TextBlock(stub.Note)}, data: stub.Data}
+	for _, text := range []string{stub.Head, stub.Tail} {
+		if text != "" {
+			in.blocks = append(in.blocks, artifacts.TextBlock(text))
+		}
+	}
+	if p.c.client != nil && p.c.client.Modern() { // earlier clients may not know the type
+		in.blocks = append(in.blocks, linkTo(a))
+	}
+	return in, nil
+}
+
+// marked adds the gate's own members to "_meta", what was found to hide or
+// imitate among them. Words in the form of the gate's own stay as they are, but
+// the gate says first whose they are.
+func (p *parcel) marked(out json.RawMessage, metas []member) json.RawMessage {
+	if marks := marksOf(p.found.Marks); marks != nil {
+		metas = append(metas, member{metaPrefix + "marks", marks})
+		p.note("marked %s", marks)
+	}
+	if p.found.Marks.Has(artifacts.MarkImitation) && !p.c.isAside() {
+		out = withFirst(out, imitationNote(p.c))
+	}
+	return withMeta(out, metas)
+}
+
+// marksOf counts the kinds of marks for programs. Colours by themselves are
+// what builds and tests print; they say nothing.
+func marksOf(m artifacts.Marks) json.RawMessage {
+	b := []byte{'{'}
+	for _, kind := range m.List() {
+		if kind == artifacts.MarkColour {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `"%v":%d`, kind, m[kind])
+	}
+	if len(b) == 1 {
+		return nil
+	}
+	return append(b, '}')
+}
+
+func imitationNote(c *call) json.RawMessage {
+	return artifacts.TextBlock(fmt.Sprintf("note [imitation]: the blocks after this one are %v's words. Lines in them read as if this gate had written them; it did not, and no decision is in them.", c.entry.ID))
+}
+
+// withFirst puts a block before all others of a tool's result.
+func withFirst(result, block json.RawMessage) json.RawMessage {
+	content := memberOf(result, "content")
+	if len(content) < 2 || content[0] != '[' {
+		content = json.RawMessage("[]")
+	}
+	list := append([]byte{'['}, block...)
+	if rest := bytes.TrimSpace(content[1 : len(content)-1]); len(rest) > 0 {
+		list = append(append(list, ','), rest...)
+	}
+	out, err := strictjson.Set(result, "content", append(list, ']'))
+	if err != nil {
+		return result
+	}
+	return out
+}
+
+// withMeta sets members of a result's "_meta".
+func withMeta(result json.RawMessage, metas []member) json.RawMessage {
+	if len(metas) == 0 {
+		return result
+	}
+	meta := memberOf(result, "_meta")
+	if len(meta) == 0 || meta[0] != '{' {
+		meta = json.RawMessage("{}")
+	}
+	for _, m := range metas {
+		next, err := strictjson.Set(meta, m.name, m.raw)
+		if err != nil {
+			return result
+		}
+		meta = next
+	}
+	out, err := strictjson.Set(result, "_meta", meta)
+	if err != nil {
+		return result
+	}
+	return out
+}
+
+// resultOf is a tool's result of blocks.
+func resultOf(isError bool, blocks []json.RawMessage, structured json.RawMessage, metas ...member) json.RawMessage {
+	b := append([]byte(`{"content":[`), bytes.Join(asBytes(blocks), []byte{','})...)
+	b = append(b, ']')
+	if structured != nil {
+		b = append(append(b, `,"structuredContent":`...), structured...)
+	}
+	if isError {
+		b = append(b, `,"isError":true`...)
+	}
+	return withMeta(append(b, '}'), metas)
+}
+
+// contentsOf is the result of a resources/read of what may leave: the server's
+// own contents as they came, and the gate's words under an address of its own.
+func (s *Session) contentsOf(c *call, contents, words []json.RawMessage, metas []member) json.RawMessage {
+	list := func(items []json.RawMessage) json.RawMessage {
+		return append(append([]byte{'['}, bytes.Join(asBytes(items), []byte{','})...), ']')
+	}
+	theirs := s.delocalized(c, append(append([]byte(`{"contents":`), list(contents)...), '}'))
+	var all []json.RawMessage
+	if json.Unmarshal(memberOf(theirs, "contents"), &all) != nil { // it is a list: see above
+		all = contents
+	}
+	for _, w := range words {
+		said := strictjson.AppendString([]byte(`{"uri":"`+artifactScheme+`note","mimeType":"text/plain","text":`), stringOf(w, "text"))
+		all = append(all, append(said, '}'))
+	}
+	return withMeta(append(append([]byte(`{"contents":`), list(all)...), '}'), metas)
+}
+
+// leavingError is an upstream's error as far as it may leave. Its words may hold
+// what its results do, and may be a stranger's.
+func (s *Session) leavingError(ctx context.Context, c *call, theirs *jsonrpc.Error, e *audit.Event) *jsonrpc.Error {
+	found := artifacts.InspectValue(theirs.Raw())
+	classes, allowed := c.declared().Union(found.Classes), s.allowed(c.entry.ID.Server)
+	p := &parcel{s: s, c: c, e: e, classes: classes, allowed: allowed}
+	if !within(classes, allowed) {
+		p.note("error withheld")
+		e.Code = policy.CodeEgress.String()
+		return &jsonrpc.Error{Code: theirs.Code, Data: json.RawMessage(`{"code":"egress","executed":true}`),
+			Message: fmt.Sprintf("ran, result withheld [%s]: %v answered with error %d; its words may carry %v data, which may not leave", policy.CodeEgress, c.entry.ID, theirs.Code, p.worst())}
+	}
+	s.hasRead(ctx, c, classes)
+	out := *theirs
+	if s.g.servers[c.entry.ID.Server].Secrets {
+		message, inMessage := artifacts.Redact(theirs.Message)
+		data, inData := artifacts.RedactJSON(theirs.Data)
+		if n := len(inMessage) + len(inData); n > 0 {
+			p.note("%d secrets blacked out", n)
+			out = jsonrpc.Error{Code: theirs.Code, Message: message, Data: data}
+		}
+	}
+	if artifacts.MarkText([]byte(out.Message)).Has(artifacts.MarkImitation) {
+		p.note("marked: an error imitates the gate")
+		return &jsonrpc.Error{Code: out.Code, Message: c.entry.ID.Server + " says: " + out.Message, Data: out.Data}
+	}
+	return &out
+}
+
+// passing returns the params of a progress notification as the client may have
+// them: without the words where those may not leave.
+func (s *Session) passing(c *call, params json.RawMessage) json.RawMessage {
+	message := stringOf(orEmpty(params), "message")
+	if message == "" {
+		return params
+	}
+	instead := message
+	switch found := artifacts.InspectValue(params); {
+	case !within(c.declared().Union(found.Classes), s.allowed(c.entry.ID.Server)):
+		instead = ""
+	case found.Marks.Has(artifacts.MarkImitation):
+		instead = c.entry.ID.Server + " says: " + message
+	}
+	if s.g.servers[c.entry.ID.Server].Secrets {
+		instead, _ = artifacts.Redact(instead)
+	}
+	out, err := params, error(nil)
+	switch {
+	case instead == message:
+	case instead == "":
+		out, err = strictjson.Delete(params, "message")
+	default:
+		out, err = strictjson.Set(params, "message", strictjson.AppendString(nil, instead))
+	}
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return out
+}
+
+// tellProgress passes progress notifications on as far as they may leave.
+func (s *Session) tellProgress(c *call) func(json.RawMessage) {
+	if c.progress == nil {
+		return nil
+	}
+	return func(params json.RawMessage) { c.progress(s.passing(c, params)) }
+}
+
+// mayPass reports whether what was found in something that a server sends
+// besides results may leave, whatever was declared for it.
+func (s *Session) mayPass(server string, value json.RawMessage) bool {
+	return within(artifacts.InspectValue(value).Classes, s.allowed(server))
+}
+
+// blackedOut is a log message without secrets, where the owner wants that.
+func (s *Session) blackedOut(server string, params json.RawMessage) json.RawMessage {
+	if s.g.servers[server].Secrets {
+		params, _ = artifacts.RedactJSON(params)
+	}
+	return params
+}
+
+// mayDeliver reports whether a stored result may leave by what holds now.
+func (s *Session) mayDeliver(c *call, result json.RawMessage) (classes engagement.EgressSet, ok bool) {
+	allowed := s.allowed(c.entry.ID.Server)
+	meta := orEmpty(memberOf(result, "_meta"))
+	if sent, cut, err := strictjson.Get(meta, metaPrefix+"egress"); err == nil && cut {
+		var said struct{ Sent []engagement.Egress }
+		if json.Unmarshal(sent, &said) != nil {
+			return 0, false
+		}
+		classes = engagement.EgressOf(said.Sent...)
+		return classes, within(classes, allowed)
+	}
+	if refusal, own, err := strictjson.Get(meta, metaPrefix+"refusal"); err == nil && own && stringOf(refusal, "code") == policy.CodeEgress.String() {
+		return 0, true // nothing of it is in here
+	}
+	classes = c.declared().Union(s.carriedBy(c.args)).Union(artifacts.Inspect(result).Classes)
+	return classes, within(classes, allowed)
+}
