@@ -50,7 +50,7 @@ const (
 	unknownWeight = 0.2 // of a word that no tool has: a name, a date
 
 	leastCovered = 0.12 // of the query's weight that a hit must have
-	leastOfBest  = 0.12 // of the best hit's score
+	leastOfBest  = 0.2  // of the best hit's score
 
 	mostIndexed = 1500 // bytes of a description that are indexed
 	mostQuery   = 2000 // bytes of a query that are read
@@ -60,6 +60,7 @@ const (
 // index is an inverted index over the weighted words of a set.
 type index struct {
 	terms    map[string]int32
+	pairs    map[[2]int32]int32 // of two terms side by side; numbered with the terms
 	postings [][]posting
 	idf      []float32
 	names    [][]int32 // the terms of each entry's name, for the name bonus
@@ -73,26 +74,26 @@ type posting struct {
 	weight float32 // of the term in the entry, lengths accounted for
 }
 
-// counted is one entry's words before lengths are known.
+// counted is one term of one entry before lengths are known.
 type counted struct {
 	term   int32
 	counts [fields]float32
 }
 
 func newIndex(entries []Entry) *index {
-	ix := &index{terms: map[string]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries))}
-	ix.scratch.New = func() any { return &scores{of: make([]float32, len(entries)), covered: make([]float32, len(entries))} }
+	ix := &index{terms: map[string]int32{}, pairs: map[[2]int32]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries))}
+	ix.scratch.New = func() any { return newScores(len(entries)) }
 	all := make([][]counted, len(entries))
 	lengths := make([][fields]float32, len(entries))
 	var average [fields]float32
-	a := &analyzer{stems: map[string]string{}}
+	c := counter{ix: ix, analyzer: newAnalyzer()}
 	for i, e := range entries {
-		all[i] = ix.count(a, e, int32(i), &lengths[i])
+		all[i] = c.count(e, int32(i), &lengths[i])
 		for f := range lengths[i] {
 			average[f] += lengths[i][f] / float32(len(entries))
 		}
 	}
-	ix.postings = make([][]posting, len(ix.terms))
+	ix.postings = make([][]posting, c.numbered)
 	for i, terms := range all {
 		for _, t := range terms {
 			var w float32
@@ -106,6 +107,75 @@ func newIndex(entries []Entry) *index {
 	}
 	ix.weigh(len(entries))
 	return ix
+}
+
+// counter takes the words of one entry after the other.
+type counter struct {
+	ix       *index
+	analyzer *analyzer
+	numbered int32
+	out      []counted
+	at       []int32 // where a term is in out, and for which entry that holds
+	seen     []int32
+}
+
+func (c *counter) count(e Entry, i int32, lengths *[fields]float32) []counted {
+	c.out = c.out[:0]
+	description := e.Description
+	if len(description) > mostIndexed {
+		description = strings.ToValidUTF8(description[:mostIndexed], "")
+	}
+	first := firstSentence(description)
+	c.add(fieldName, e.ID.Tool, i, lengths)
+	c.add(fieldServer, e.ID.Server, i, lengths)
+	c.add(fieldTitle, e.Title, i, lengths)
+	c.add(fieldFirst, first, i, lengths)
+	c.add(fieldRest, strings.Replace(description, first, "", 1), i, lengths)
+	for _, p := range e.Params {
+		c.add(fieldParam, p, i, lengths)
+	}
+	key := strings.Join(words(e.ID.Tool), " ")
+	c.ix.spelled[key] = append(c.ix.spelled[key], i)
+	return slices.Clone(c.out)
+}
+
+func (c *counter) add(f int, text string, i int32, lengths *[fields]float32) {
+	before := int32(-1)
+	for _, t := range c.analyzer.terms(text) {
+		n, ok := c.ix.terms[t]
+		if !ok {
+			n = c.number()
+			c.ix.terms[t] = n
+		}
+		lengths[f]++
+		c.bump(n, f, i)
+		if f == fieldName {
+			c.ix.names[i] = append(c.ix.names[i], n)
+		}
+		if before >= 0 && f <= fieldFirst {
+			pair, ok := c.ix.pairs[[2]int32{before, n}]
+			if !ok {
+				pair = c.number()
+				c.ix.pairs[[2]int32{before, n}] = pair
+			}
+			c.bump(pair, f, i)
+		}
+		before = n
+	}
+}
+
+func (c *counter) number() int32 {
+	c.at, c.seen = append(c.at, 0), append(c.seen, -1)
+	c.numbered++
+	return c.numbered - 1
+}
+
+func (c *counter) bump(term int32, field int, entry int32) {
+	if c.seen[term] != entry {
+		c.seen[term], c.at[term] = entry, int32(len(c.out))
+		c.out = append(c.out, counted{term: term})
+	}
+	c.out[c.at[term]].counts[field]++
 }
 
 // weigh sets how much each term tells: one that few tools have tells most.
@@ -124,96 +194,61 @@ func (ix *index) weigh(entries int) {
 	ix.unknown = float32(math.Log(1 + (n+0.5)/0.5))
 }
 
-// count takes the words of one entry.
-func (ix *index) count(a *analyzer, e Entry, i int32, lengths *[fields]float32) []counted {
-	at := map[int32]int{}
-	var out []counted
-	add := func(f int, text string) {
-		terms := a.terms(text)
-		lengths[f] += float32(len(terms))
-		for j, t := range terms {
-			n := ix.term(t)
-			bump(&out, at, n, f, 1)
-			if f == fieldName {
-				ix.names[i] = append(ix.names[i], n)
-			}
-			if j > 0 && f <= fieldFirst {
-				bump(&out, at, ix.term(terms[j-1]+" "+t), f, 1)
-			}
-		}
-	}
-	description := e.Description
-	if len(description) > mostIndexed {
-		description = strings.ToValidUTF8(description[:mostIndexed], "")
-	}
-	first := firstSentence(description)
-	rest := strings.Replace(description, first, "", 1)
-	add(fieldName, e.ID.Tool)
-	add(fieldServer, e.ID.Server)
-	add(fieldTitle, e.Title)
-	add(fieldFirst, first)
-	add(fieldRest, rest)
-	for _, p := range e.Params {
-		add(fieldParam, p)
-	}
-	key := strings.Join(words(e.ID.Tool), " ")
-	ix.spelled[key] = append(ix.spelled[key], i)
-	return out
-}
-
-func bump(out *[]counted, at map[int32]int, term int32, field int, n float32) {
-	j, ok := at[term]
-	if !ok {
-		j = len(*out)
-		at[term] = j
-		*out = append(*out, counted{term: term})
-	}
-	(*out)[j].counts[field] += n
-}
-
-func (ix *index) term(s string) int32 {
-	n, ok := ix.terms[s]
-	if !ok {
-		n = int32(len(ix.terms))
-		ix.terms[s] = n
-	}
-	return n
-}
-
 // analyzer turns text into terms: lower-case stems, without words that every
-// text has. It remembers stems, since few words make up most texts.
-type analyzer struct{ stems map[string]string }
+// text has. It remembers stems, since few words make up most texts. The terms
+// it returns are good until it is asked again.
+type analyzer struct {
+	stems map[string]string // "" for a word that is left out
+	out   []string
+}
+
+func newAnalyzer() *analyzer { return &analyzer{stems: map[string]string{}} }
 
 func (a *analyzer) terms(s string) []string {
-	out := make([]string, 0, 16)
+	a.out = a.out[:0]
 	for field := range strings.FieldsFuncSeq(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if isPlain(field) {
+			a.add(field)
+			continue
+		}
 		pieces := words(field)
 		if len(pieces) > 1 && len(field) <= 12 { // "GitHub" is one word as well as two
-			out = a.add(out, strings.ToLower(field))
+			a.add(strings.ToLower(field))
 		}
 		for _, w := range pieces {
-			out = a.add(out, w)
+			a.add(w)
 		}
 	}
-	return out
+	return a.out
 }
 
-func (a *analyzer) add(out []string, w string) []string {
-	if stopWords[w] {
-		return out
-	}
-	if r := []rune(w); r[0] > 0x2e7f && len(r) > 2 { // Chinese and its like: pairs of characters
-		for i := range len(r) - 1 {
-			out = append(out, string(r[i:i+2]))
+// isPlain reports whether a word is one word in lower case as it stands.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 || s[i] >= 'A' && s[i] <= 'Z' {
+			return false
 		}
-		return out
 	}
+	return true
+}
+
+func (a *analyzer) add(w string) {
 	s, ok := a.stems[w]
 	if !ok {
-		s = stem(w)
-		a.stems[w] = s
+		if r := []rune(w); r[0] > 0x2e7f && len(r) > 2 { // Chinese and its like: pairs of characters
+			for i := range len(r) - 1 {
+				a.out = append(a.out, string(r[i:i+2]))
+			}
+			return
+		}
+		if !stopWords[w] {
+			s = stem(w)
+		}
+		a.stems[strings.Clone(w)] = s
 	}
-	return append(out, s)
+	if s != "" {
+		a.out = append(a.out, s)
+	}
 }
 
 // stem is the Porter2 stem, with the few words put right that it takes apart
@@ -241,41 +276,53 @@ func (s *Set) Search(query string) []Hit {
 	ix := s.index()
 	sc := ix.scratch.Get().(*scores)
 	defer ix.scratch.Put(sc)
-	ranked := map[int32]float64{}
 	parts := needs(query)
 	for _, p := range parts {
 		ix.score(sc, p.text)
 		s.favour(sc, wish(p.text))
 		best := sc.best()
 		for _, e := range sc.touched {
-			v := float64(sc.of[e])
-			if sc.covered[e] < leastCovered || v < leastOfBest*float64(best) {
-				continue
+			if v := sc.of[e]; sc.covered[e] >= leastCovered && v >= leastOfBest*best {
+				sc.merge(e, p.merge(float64(v), float64(best), len(parts)))
 			}
-			ranked[e] = max(ranked[e], 0) + p.merge(v, float64(best), len(parts))
 		}
 		sc.reset()
 	}
 	for e, bonus := range s.named(query) {
-		ranked[e] += bonus
+		sc.merge(e, bonus)
 	}
-	hits := make([]int32, 0, len(ranked))
-	for e := range ranked {
-		hits = append(hits, e)
-	}
-	slices.SortFunc(hits, func(a, b int32) int { return cmp.Or(cmp.Compare(ranked[b], ranked[a]), cmp.Compare(a, b)) })
+	hits := sc.merged
+	slices.SortFunc(hits, func(a, b int32) int { return cmp.Or(cmp.Compare(sc.sum[b], sc.sum[a]), cmp.Compare(a, b)) })
 	out := make([]Hit, len(hits))
 	for i, e := range hits {
-		out[i] = Hit{s.entries[e], ranked[e]}
+		out[i] = Hit{s.entries[e], sc.sum[e]}
+		sc.sum[e] = 0
 	}
+	sc.merged = hits[:0]
 	return out
 }
 
 // scores are one query's sums, kept between queries so that none allocates
-// for every tool.
+// for every tool. All are zero between uses.
 type scores struct {
-	of, covered []float32
+	of, covered []float32 // of the need at hand
 	touched     []int32
+	paid        []float32 // of the word at hand
+	payees      []int32
+	sum         []float64 // of the query
+	merged      []int32
+	analyzer    *analyzer
+}
+
+func newScores(n int) *scores {
+	return &scores{of: make([]float32, n), covered: make([]float32, n), paid: make([]float32, n), sum: make([]float64, n), analyzer: newAnalyzer()}
+}
+
+func (sc *scores) merge(e int32, v float64) {
+	if sc.sum[e] == 0 {
+		sc.merged = append(sc.merged, e)
+	}
+	sc.sum[e] += v
 }
 
 func (sc *scores) add(e int32, v, cover float32) {
@@ -299,12 +346,14 @@ func (sc *scores) reset() {
 		sc.of[e], sc.covered[e] = 0, 0
 	}
 	sc.touched = sc.touched[:0]
+	if len(sc.analyzer.stems) > 4096 { // words of queries are anyone's
+		sc.analyzer = newAnalyzer()
+	}
 }
 
 // score sums what each tool has of one need.
 func (ix *index) score(sc *scores, text string) {
-	a := &analyzer{stems: map[string]string{}}
-	terms := a.terms(text)
+	terms := sc.analyzer.terms(text)
 	var total float32
 	seen := map[string]bool{}
 	wanted := map[int32]float32{}
@@ -325,7 +374,7 @@ func (ix *index) score(sc *scores, text string) {
 			ix.group(sc, t, wanted, total)
 		}
 		if j > 0 {
-			if n, ok := ix.terms[terms[j-1]+" "+t]; ok && !seen[terms[j-1]+" "+t] {
+			if n, ok := ix.pair(terms[j-1], t); ok && !seen[terms[j-1]+" "+t] {
 				seen[terms[j-1]+" "+t] = true
 				ix.sum(sc, n, pairWeight, 0)
 			}
@@ -333,6 +382,26 @@ func (ix *index) score(sc *scores, text string) {
 	}
 	ix.phrases(sc, terms, wanted, total)
 	ix.nameBonus(sc, wanted)
+}
+
+// pair is the number of two terms side by side.
+func (ix *index) pair(first, second string) (int32, bool) {
+	a, ok := ix.terms[first]
+	b, also := ix.terms[second]
+	if !ok || !also {
+		return 0, false
+	}
+	n, ok := ix.pairs[[2]int32{a, b}]
+	return n, ok
+}
+
+// find is the number of a term, or of two with a space between them.
+func (ix *index) find(t string) (int32, bool) {
+	if first, second, ok := strings.Cut(t, " "); ok {
+		return ix.pair(first, second)
+	}
+	n, ok := ix.terms[t]
+	return n, ok
 }
 
 func (ix *index) weightOf(t string) float32 {
@@ -355,33 +424,37 @@ func (ix *index) group(sc *scores, t string, wanted map[int32]float32, total flo
 		ways = append(ways, way{n, 1})
 	}
 	for _, r := range lex.related[t] {
-		if n, ok := ix.terms[r.stem]; ok {
+		if n, ok := ix.find(r.stem); ok {
 			ways = append(ways, way{n, r.weight})
 		}
 	}
-	paid := map[int32]float32{}
 	for _, w := range ways {
 		wanted[w.term] = max(wanted[w.term], w.weight)
 		for _, p := range ix.postings[w.term] {
 			v := w.weight * ix.idf[w.term] * p.weight * (saturation + 1) / (p.weight + saturation)
-			before := paid[p.entry]
+			before := sc.paid[p.entry]
 			if v > before {
 				cover := float32(0)
 				if before == 0 {
 					cover = share * w.weight
+					sc.payees = append(sc.payees, p.entry)
 				}
 				sc.add(p.entry, v-before, cover)
-				paid[p.entry] = v
+				sc.paid[p.entry] = v
 			}
 		}
 	}
+	for _, e := range sc.payees {
+		sc.paid[e] = 0
+	}
+	sc.payees = sc.payees[:0]
 }
 
 // phrases adds what two words of the query stand for together.
 func (ix *index) phrases(sc *scores, terms []string, wanted map[int32]float32, total float32) {
 	for j := 1; j < len(terms); j++ {
 		for _, r := range lex.related[terms[j-1]+" "+terms[j]] {
-			n, ok := ix.terms[r.stem]
+			n, ok := ix.find(r.stem)
 			if !ok || wanted[n] >= r.weight {
 				continue
 			}
@@ -521,7 +594,7 @@ var breaks = strings.NewReplacer(
 
 func splitNeeds(query string) []string {
 	var parts []string
-	a := &analyzer{stems: map[string]string{}}
+	a := newAnalyzer()
 	for piece := range strings.SplitSeq(breaks.Replace(query), "\n") {
 		if strings.TrimSpace(piece) == "" {
 			continue
