@@ -91,5 +91,8 @@ func legacyResult(result json.RawMessage) (json.RawMessage, error) {
 	if meta, err = strictjson.Delete(meta, metaServer); err != nil {
 		return nil, err
 	}
-	return strictjson.Set(result, "_meta", meta)
+	for range strictjson.Object(meta) {
+		return strictjson.Set(result, "_meta", meta)
+	}
+	return strictjson.Delete(result, "_meta") // there was nothing else in it
 }
