@@ -373,6 +373,7 @@ func TestChangesAreToldOnceAndOnlyWhenSomethingIsDifferent(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if len(told) != 0 {
 			t.Errorf("told of no change: %q", told)
 		}
@@ -383,6 +384,7 @@ func TestChangesAreToldOnceAndOnlyWhenSomethingIsDifferent(t *testing.T) {
 		r.gate.Notice(ctx, "hub", "notifications/prompts/list_changed", nil)
 		r.gate.Notice(ctx, "hub", "notifications/resources/list_changed", nil) // never given out
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if !slices.Equal(told, []string{"notifications/prompts/list_changed"}) {
 			t.Errorf("told %q", told)
 		}
