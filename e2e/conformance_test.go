@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 )
 
 // TestConformance runs the protocol's own suite through the gate, with the Go
@@ -231,4 +233,46 @@ func withToken(t *testing.T, url, token string) string {
 	t.Cleanup(proxy.Close)
 	self = strings.TrimPrefix(proxy.URL, "http://")
 	return proxy.URL + "/mcp"
+}
+
+// TestAModernServersInputIsAskedOfALegacyClient runs what the suite cannot: it
+// has no legacy scenario for tools that ask for input in their result.
+func TestAModernServersInputIsAskedOfALegacyClient(t *testing.T) {
+	dir := home(t, map[string]any{
+		"mcpServers": map[string]any{"fixture": map[string]any{
+			"url": fixture(t, "-stateless=true"), "tools": map[string]any{"*": map[string]string{"permission": "read", "egress": "metadata"}},
+		}},
+	})
+	c := connect(t, `{"elicitation":{},"sampling":{},"roots":{}}`, built.gate, "--home", dir, "--log-level", "warn", "serve", "--exposure", "transparent")
+	answers := map[string]string{
+		"elicitation/create":     `{"action":"accept","content":{"name":"Ann","color":"red"}}`,
+		"sampling/createMessage": `{"role":"assistant","model":"m","content":{"type":"text","text":"Paris"}}`,
+	}
+	tests := []struct{ method, name, want string }{
+		{"tools/call", "test_input_required_result_elicitation", "Hello, Ann!"},
+		{"tools/call", "test_input_required_result_sampling", "Sampling response: Paris"},
+		{"tools/call", "test_input_required_result_list_roots", "Client exposed 0 root(s)"},
+		{"tools/call", "test_input_required_result_request_state", "state-ok"},
+		{"tools/call", "test_input_required_result_multiple_inputs", "Paris Ann"},
+		{"tools/call", "test_input_required_result_multi_round", "Multi-round complete: Ann likes red"},
+		{"prompts/get", "test_input_required_result_prompt", `"messages"`},
+	}
+	for _, tt := range tests {
+		id := c.send(tt.method, `{"name":"`+tt.name+`"}`)
+		for {
+			c.next("answer or question", func() bool { _, ok := c.waiting[id]; return ok || len(c.asks) > 0 })
+			if len(c.asks) == 0 {
+				break
+			}
+			ask := c.asks[0]
+			c.asks = c.asks[1:]
+			if ask.Method == "elicitation/create" && !bytes.Contains(ask.Params, []byte(`"message":"[fixture] `)) {
+				t.Errorf("%s: the form does not say whose it is: %s", tt.name, ask.Params)
+			}
+			c.write(jsonrpc.AppendResult(nil, ask.ID, json.RawMessage(answers[ask.Method])))
+		}
+		if got := string(c.result(id)); !strings.Contains(got, tt.want) || strings.Contains(got, "resultType") {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
 }
