@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	crand "crypto/rand"
@@ -23,6 +24,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
@@ -468,6 +470,34 @@ var attempts = []attempt{
 	{name: "name a tool like one of the gate's", try: lookalike},
 	{name: "ask the local socket", try: socket},
 	{name: "look for a tool that approves", try: noToolApproves},
+	{name: "add a grant, with a guess", line: "was not", try: func(s *scene) {
+		args := s.binary("grants", "add", "--tools", "counting/erase", "--class", "destructive", "--calls", "9", "--for", "1h")
+		if out, err := exec.Command(built.gate, args...).CombinedOutput(); err == nil {
+			s.t.Errorf("exit 0, %s", out)
+		}
+		s.terminal(built.gate, args, line{"Passphrase to allow", "a good guess\r"})
+		s.unasked("ahead")
+	}},
+	{name: "write a grant of the gate's own key into the database", try: func(s *scene) {
+		s.grant(s.gateKey(), 9)
+		s.unasked("ahead")
+	}},
+	{name: "write a grant of a loose key into the database", try: func(s *scene) {
+		s.grant(newLooseKey(), 9)
+		s.unasked("ahead")
+	}},
+	{name: "make more of a grant than was signed", try: func(s *scene) {
+		g := s.grant(s.at().key, 9)
+		signed, err := json.Marshal(g.Terms)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.sql(`UPDATE grants SET signed = replace(signed, '"calls":9', '"calls":99') WHERE id = ?`, g.ID)
+		if !bytes.Contains(signed, []byte(`"calls":9`)) {
+			s.t.Errorf("the terms are kept otherwise: %s", signed)
+		}
+		s.unasked("ahead")
+	}},
 	{name: "settle what was never asked", line: "passphrase", state: inbox.Unknown, try: func(s *scene) {
 		s.sql(`UPDATE tickets SET state = 'unknown' WHERE id = ?`, s.ticket.ID)
 		if out, _, code := command(s.t, s.home, "inbox", "settle", s.ticket.ID, "--done"); code == 0 {
@@ -548,6 +578,35 @@ func newLooseKey() looseKey {
 func (k looseKey) KeyID() string { return inbox.KeyID(k.private.Public().(ed25519.PublicKey)) }
 
 func (k looseKey) Sign(message []byte) ([]byte, error) { return ed25519.Sign(k.private, message), nil }
+
+// grant puts one of the key's into the database, past every program that would
+// check it.
+func (s *scene) grant(key inbox.Signer, calls int) inbox.Grant {
+	s.t.Helper()
+	b := s.ticket.Binding
+	g, err := inbox.Grant{
+		ID: "g_" + strings.TrimPrefix(s.ticket.ID, "t_"), Level: inbox.L1, Channel: inbox.Terminal, At: time.Now().UTC().Truncate(time.Microsecond),
+		Terms: inbox.Terms{
+			Tools: []string{"counting/erase"}, Principal: b.Principal, Class: engagement.Destructive, Calls: calls,
+			Until: time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond), Definitions: map[string]string{"counting/erase": inbox.Pin(b.Server, b.Definition)},
+		},
+	}.Sign(key)
+	if err == nil {
+		err = s.db().AddGrant(context.Background(), g)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return g
+}
+
+// unasked makes a call that a grant might cover, and is an error where it ran.
+func (s *scene) unasked(nonce string) {
+	s.t.Helper()
+	if got := s.client(answering(laterForm)).mustErase(nonce); !strings.Contains(got, "[deferred]") {
+		s.t.Errorf("the call gives %s", got)
+	}
+}
 
 // forge writes a yes of the key's into the database, past every program that
 // would check it. Before it, more is changed about the ticket.
@@ -743,6 +802,7 @@ type breach struct {
 	name string
 	try  func(*scene)
 	ran  map[string]int // what ran by it
+	row  string         // of the page that is about it, where that is not its name
 	// found reports whether what is left shows it; nil is for what leaves
 	// nothing that a person could tell from an owner's own deed.
 	found func(*scene) bool
@@ -753,7 +813,7 @@ var breaches = []breach{
 		s.unenrol()
 		s.terminal(built.gate, s.binary("approver", "enroll", "--label", "agent"), line{"New passphrase", "agents own\r"}, line{"The same again", "agents own\r"})
 		s.approve("agents own")
-	}, map[string]int{"n": 1}, func(s *scene) bool {
+	}, map[string]int{"n": 1}, "", func(s *scene) bool {
 		return s.said(func(e audit.Event) bool { return strings.Contains(e.Note, "was enrolled") })
 	}},
 	{"exchange the list of approvers", func(s *scene) {
@@ -762,7 +822,7 @@ var breaches = []breach{
 			s.t.Fatal(err)
 		}
 		s.approve("agents own")
-	}, map[string]int{"n": 1}, func(s *scene) bool {
+	}, map[string]int{"n": 1}, "", func(s *scene) bool {
 		files, err := enrolledKeys()
 		return err == nil && s.said(func(e audit.Event) bool {
 			key, signed := strings.CutPrefix(e.Note, "key ")
@@ -775,7 +835,7 @@ var breaches = []breach{
 			cfg["policy"] = map[string]any{"rules": []any{map[string]any{"do": "allow", "tools": "counting/erase"}}}
 		})
 		s.client(nobody).mustErase("allowed")
-	}, map[string]int{"allowed": 1}, func(s *scene) bool {
+	}, map[string]int{"allowed": 1}, "", func(s *scene) bool {
 		return s.said(func(e audit.Event) bool { return e.Kind == audit.Intent && strings.Contains(e.Rule, "config.jsonc") })
 	}},
 	{"edit the configuration so that a client's answer is enough, and give it", func(s *scene) {
@@ -783,7 +843,7 @@ var breaches = []breach{
 			cfg["approval"] = map[string]any{"least_level": map[string]string{"destructive": "L0"}}
 		})
 		s.client(answering(allowOnce)).mustErase("answered")
-	}, map[string]int{"answered": 1}, func(s *scene) bool {
+	}, map[string]int{"answered": 1}, "", func(s *scene) bool {
 		return s.said(func(e audit.Event) bool {
 			return e.Kind == audit.Decision && e.Level == "L0" && e.Channel == "elicitation" && e.Outcome == "allow-once"
 		})
@@ -792,7 +852,17 @@ var breaches = []breach{
 		s.at().allow(s.ticket)
 		s.state("n", inbox.Done)
 		s.sql(`UPDATE tickets SET state = 'approved' WHERE id = ?`, s.ticket.ID)
-	}, map[string]int{"n": 2}, ranTwice},
+	}, map[string]int{"n": 2}, "", ranTwice},
+	{"set the row of a spent grant back", func(s *scene) {
+		g := s.grant(s.at().key, 1)
+		own := s.client(answering(laterForm))
+		own.mustErase("first")
+		s.unasked("second")
+		s.sql(`UPDATE grants SET used = 0 WHERE id = ?`, g.ID)
+		own.mustErase("third")
+	}, map[string]int{"first": 1, "third": 1}, "set the row of a call that has run back to approved", func(s *scene) bool {
+		return len(s.events(func(e audit.Event) bool { return e.Kind == audit.Intent && e.Tool == "counting/erase" })) == 2
+	}},
 	{"put an older copy of the database in its place", func(s *scene) {
 		s.gate.kill()
 		s.at().allow(s.ticket)
@@ -805,7 +875,7 @@ var breaches = []breach{
 			s.put(path, content)
 		}
 		_ = os.Remove(db + "-shm") // SQLite makes it anew
-	}, map[string]int{"n": 2}, ranTwice},
+	}, map[string]int{"n": 2}, "", ranTwice},
 	{"put another program in front of this one, to learn the passphrase", func(s *scene) {
 		shim, stolen := filepath.Join(s.agents, "mcp-gate"), filepath.Join(s.agents, "stolen")
 		s.put(shim, []byte(fmt.Sprintf("#!/bin/sh\nprintf 'Passphrase to ALLOW this call once: '\nstty -echo\nread -r secret\nprintf %%s \"$secret\" > '%s'\n", stolen)))
@@ -814,7 +884,7 @@ var breaches = []breach{
 		}
 		s.terminal(shim, s.binary("inbox", "approve", s.ticket.ID), line{"Passphrase to ALLOW", passphrase + "\r"})
 		s.approve(string(s.get(stolen)))
-	}, map[string]int{"n": 1}, nil},
+	}, map[string]int{"n": 1}, "", nil},
 	{"call the server without the gate", func(s *scene) {
 		cmd := exec.Command(built.counting, "-runs", s.runs)
 		in, err := cmd.StdinPipe()
@@ -829,13 +899,13 @@ var breaches = []breach{
 		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
 			s.t.Error(err)
 		}
-	}, map[string]int{"bare": 1}, nil},
+	}, map[string]int{"bare": 1}, "", nil},
 	{"cut off the end of the audit log", func(s *scene) {
 		s.gate.kill()
 		file := s.log()
 		lines := bytes.SplitAfter(s.get(file), []byte("\n"))
 		s.put(file, bytes.Join(lines[:len(lines)-2], nil))
-	}, nil, func(s *scene) bool {
+	}, nil, "", func(s *scene) bool {
 		out, errs, code := command(s.t, s.home, "audit", "verify")
 		return code != 0 && strings.Contains(out+errs, "cut-tail")
 	}},
@@ -845,7 +915,7 @@ var breaches = []breach{
 		if err := errors.Join(os.Remove(file), os.Remove(strings.TrimSuffix(file, ".jsonl")+".head")); err != nil {
 			s.t.Fatal(err)
 		}
-	}, nil, nil},
+	}, nil, "", nil},
 }
 
 // listed are those that are not tried here: they need a debugger, or more
@@ -904,12 +974,12 @@ func (s *scene) log() string {
 func TestWhatOneUserCannotBeKeptFrom(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "docs", "approval.md"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil {
 		t.Fatal(err)
 	}
 	names := listed
 	for _, b := range breaches {
-		names = append(names, b.name)
+		names = append(names, cmp.Or(b.row, b.name))
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
@@ -933,7 +1003,7 @@ func TestWhatOneUserCannotBeKeptFrom(t *testing.T) {
 		})
 	}
 	for _, name := range names {
-		if page != nil && !bytes.Contains(bytes.Join(bytes.Fields(page), []byte(" ")), []byte(name)) {
+		if !bytes.Contains(bytes.Join(bytes.Fields(page), []byte(" ")), []byte(name)) {
 			t.Errorf("docs/approval.md does not say that nothing prevents: %s", name)
 		}
 	}
