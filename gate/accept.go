@@ -36,7 +36,7 @@ func (g *Gate) recall() {
 	if g.opts.Acceptance == nil {
 		return
 	}
-	for alias := range g.servers {
+	for alias := range g.ruling().servers {
 		if entries, text := g.opts.Acceptance.Known(alias); len(entries) > 0 {
 			g.offered[alias] = offering{entries: entries, instructions: text}
 		}
@@ -48,7 +48,7 @@ func (g *Gate) recall() {
 // entry that is no definition is reported and left out; a tool that is not
 // what was accepted is held. Neither costs the others anything.
 func (g *Gate) Offer(server string, definitions []json.RawMessage) {
-	s, ok := g.servers[server]
+	s, ok := g.ruling().servers[server]
 	if !ok {
 		return
 	}

@@ -144,7 +144,7 @@ func (s *Session) slice(ctx context.Context, c *call, a artifacts.Artifact, q ar
 		blocks = append(blocks, append(block, `"}}`...))
 	default:
 		text := string(body)
-		if s.g.servers[a.Origin.Server].Secrets {
+		if s.g.server(a.Origin.Server).Secrets {
 			text, _ = artifacts.Redact(text)
 		}
 		marks := artifacts.MarkText([]byte(text))
@@ -193,7 +193,7 @@ func (s *Session) wholeResource(ctx context.Context, c *call, a artifacts.Artifa
 	out := append([]byte(`{"contents":[{"uri":"`+artifactScheme+a.ID+`","mimeType":`), strictjson.AppendString(nil, a.Media)...)
 	if utf8.Valid(b) {
 		text := string(b)
-		if s.g.servers[a.Origin.Server].Secrets {
+		if s.g.server(a.Origin.Server).Secrets {
 			text, _ = artifacts.Redact(text)
 		}
 		out = append(strictjson.AppendString(append(out, `,"text":`...), text), `}]}`...)

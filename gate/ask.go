@@ -65,7 +65,7 @@ func newID(r io.Reader, prefix string) (string, error) {
 // inbox's to fill in.
 func (s *Session) binding(c *call) inbox.Binding {
 	return inbox.Binding{
-		Server: s.g.servers[c.entry.ID.Server].ID, Tool: c.entry.ID.Tool, Definition: c.entry.Digest,
+		Server: s.g.server(c.entry.ID.Server).ID, Tool: c.entry.ID.Tool, Definition: c.entry.Digest,
 		Principal: s.who.Principal, Policy: s.policyVersion(c), Session: s.id,
 	}
 }
@@ -74,8 +74,8 @@ func (s *Session) binding(c *call) inbox.Binding {
 // What moves by itself (what is left to spend, who is there) is judged again
 // at dispatch instead.
 func (s *Session) policyVersion(c *call) string {
-	server := s.g.servers[c.entry.ID.Server]
-	b, err := json.Marshal([]any{s.g.opts.PolicyVersion, server.Policy, server.OnEgress, c.entry.Class.Permission, c.entry.Class.Egress, s.who.Scope})
+	server := s.g.server(c.entry.ID.Server)
+	b, err := json.Marshal([]any{s.g.ruling().version, server.Policy, server.OnEgress, c.entry.Class.Permission, c.entry.Class.Egress, s.who.Scope})
 	if err != nil { // words that do not marshal are none that a person could approve
 		return "unknown: " + err.Error()
 	}
@@ -89,7 +89,7 @@ func (s *Session) policyVersion(c *call) string {
 // inboxCall is what a grant is held against.
 func (s *Session) inboxCall(c *call) inbox.Call {
 	return inbox.Call{
-		Tool: c.entry.ID, Server: s.g.servers[c.entry.ID.Server].ID, Definition: c.entry.Digest,
+		Tool: c.entry.ID, Server: s.g.server(c.entry.ID.Server).ID, Definition: c.entry.Digest,
 		Principal: s.who.Principal, Session: s.id, Class: c.entry.Class.Permission, ArgsDigest: argsDigest(c.args),
 	}
 }
@@ -130,7 +130,7 @@ func (m matcher) holds(r policy.Record) (bool, error) {
 
 // need is the proof that a decision about the call needs.
 func (s *Session) need(c *call) inbox.Level {
-	least := s.g.opts.Least[c.entry.Class.Permission]
+	least := s.g.ruling().least[c.entry.Class.Permission]
 	if least == 0 {
 		least = policy.LeastLevel(c.entry.Class.Permission)
 	}
@@ -155,7 +155,7 @@ func (s *Session) grant(ctx context.Context, c *call) policy.Grant {
 
 // question freezes the call for the inbox.
 func (s *Session) question(ctx context.Context, c *call, d policy.Decision) inbox.Question {
-	server := s.g.servers[c.entry.ID.Server]
+	server := s.g.server(c.entry.ID.Server)
 	return inbox.Question{
 		Binding: s.binding(c), Args: c.args, View: s.view(ctx, c, d),
 		Repeatable: c.entry.Class.Permission == engagement.Read || server.Idempotent != nil && server.Idempotent(c.entry.ID.Tool),
@@ -165,7 +165,7 @@ func (s *Session) question(ctx context.Context, c *call, d policy.Decision) inbo
 
 // view is what the person is shown.
 func (s *Session) view(ctx context.Context, c *call, d policy.Decision) inbox.View {
-	last, err := s.g.opts.Inbox.LastApproved(ctx, s.g.servers[c.entry.ID.Server].ID, c.entry.ID.Tool, s.who.Principal)
+	last, err := s.g.opts.Inbox.LastApproved(ctx, s.g.server(c.entry.ID.Server).ID, c.entry.ID.Tool, s.who.Principal)
 	if err != nil {
 		s.g.opts.Log.Warn("the last approved call could not be read", "error", err)
 	}

@@ -76,7 +76,7 @@ func (s *Session) decide(ctx context.Context, c *call) (policy.Call, policy.Deci
 
 // facts is everything that the decision about a call depends on.
 func (s *Session) facts(c *call) policy.Call {
-	server := s.g.servers[c.entry.ID.Server]
+	server := s.g.server(c.entry.ID.Server)
 	class := c.entry.Class
 	facts := policy.Call{
 		Tool: c.entry.ID, Known: c.known, Pin: s.g.pin(c.entry.ID),
@@ -86,8 +86,8 @@ func (s *Session) facts(c *call) policy.Call {
 		AllowSourceWrites: server.Policy.AllowSourceWrites,
 		AllowDestructive:  server.Policy.AllowDestructive,
 		Outcome:           s.ruled(c),
-		OwnerFallback:     s.g.opts.Fallback,
-		Least:             s.g.opts.Least[class.Permission],
+		OwnerFallback:     s.g.ruling().fallback,
+		Least:             s.g.ruling().least[class.Permission],
 		Ready:             policy.Ready,
 		Taint:             s.taintOf(c),
 	}
@@ -95,7 +95,7 @@ func (s *Session) facts(c *call) policy.Call {
 		facts.Nearest = s.nearest(c.name)
 	}
 	owner := server.Policy.Limits()
-	owner.Spend = s.g.opts.Spend
+	owner.Spend = s.g.ruling().spend
 	now := s.authorityNow()
 	now.Fill(&facts, owner)
 	facts.InSlice = facts.Limits.RequiredDomains.Admits(class.Domains)
@@ -123,7 +123,7 @@ func (s *Session) reach(c *call) policy.Level {
 
 // ruled holds the owner's rules against a call.
 func (s *Session) ruled(c *call) policy.Outcome {
-	return s.g.opts.Rules.Evaluate(s.request(c))
+	return s.g.ruling().rules.Evaluate(s.request(c))
 }
 
 // request is what the owner's rules look at.
@@ -137,7 +137,7 @@ func (s *Session) request(c *call) policy.Request {
 	if c.unseen {
 		return q
 	}
-	for _, path := range s.g.opts.Rules.Paths(q) {
+	for _, path := range s.g.ruling().rules.Paths(q) {
 		if q.Resolved == nil {
 			q.Resolved = map[string]string{}
 		}
@@ -174,7 +174,7 @@ func left(limit *int64, used int64) *int64 {
 // charge takes one call off what the session may spend. It is the last thing
 // before a call and atomic, so that calls side by side cannot overspend.
 func (s *Session) charge() bool {
-	limit := s.g.opts.Spend.Meet(s.authorityNow().Engagement.Limits.Spend)
+	limit := s.g.ruling().spend.Meet(s.authorityNow().Engagement.Limits.Spend)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if limit.Calls != nil && s.calls >= *limit.Calls || limit.ResultBytes != nil && s.bytes >= *limit.ResultBytes {

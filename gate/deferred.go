@@ -45,7 +45,7 @@ func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome
 		return s.endStale(ctx, c, t, d)
 	}
 	claimed, err := s.g.opts.Inbox.Claim(ctx, t.ID, inbox.Attempt{
-		Binding: s.bound(c), Level: s.need(c), Launch: s.g.servers[c.entry.ID.Server].Launch, Person: s.g.opts.Person,
+		Binding: s.bound(c), Level: s.need(c), Launch: s.g.server(c.entry.ID.Server).Launch, Person: s.g.opts.Person,
 	})
 	if err != nil {
 		return s.notClaimed(ctx, c, t, err)
@@ -248,7 +248,7 @@ func (g *Gate) recordEnd(t inbox.Ticket) {
 // runTicket runs one allowed call on behalf of the session that asked. It
 // reports whether the call was this gate's to take up.
 func (g *Gate) runTicket(ctx context.Context, t inbox.Ticket) bool {
-	server, ok := g.servers[t.View.Tool.Server]
+	server, ok := g.ruling().servers[t.View.Tool.Server]
 	if !ok || server.ID != t.Binding.Server || server.Launch != t.Launch && !g.opts.Person {
 		return false // another gate's
 	}

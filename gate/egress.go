@@ -37,7 +37,7 @@ const pictureShare = 10
 
 // allowed returns the classes that may leave from a server in this session.
 func (s *Session) allowed(server string) engagement.EgressSet {
-	limits, _ := s.authorityNow().Under(s.g.servers[server].Policy.Limits())
+	limits, _ := s.authorityNow().Under(s.g.server(server).Policy.Limits())
 	return limits.Egress
 }
 
@@ -82,7 +82,7 @@ func (s *Session) leaving(ctx context.Context, c *call, out Outcome, e *audit.Ev
 		s.hasRead(ctx, c, c.declared())
 		return Outcome{Result: s.delocalized(c, out.Result)}
 	}
-	if s.g.servers[c.entry.ID.Server].Secrets {
+	if s.g.server(c.entry.ID.Server).Secrets {
 		var hits []artifacts.Finding
 		p.result, hits = artifacts.RedactJSON(p.came)
 		p.secrets = len(hits)
@@ -94,7 +94,7 @@ func (s *Session) leaving(ctx context.Context, c *call, out Outcome, e *audit.Ev
 		return Outcome{Result: p.whole(ctx)}
 	}
 	e.Code = policy.CodeEgress.String()
-	if s.g.servers[c.entry.ID.Server].OnEgress == policy.EgressDowngrade && c.protocolMethod() != "prompts/get" {
+	if s.g.server(c.entry.ID.Server).OnEgress == policy.EgressDowngrade && c.protocolMethod() != "prompts/get" {
 		return Outcome{Result: p.cut(ctx)}
 	}
 	return Outcome{Result: p.withheld(ctx)}
@@ -103,7 +103,7 @@ func (s *Session) leaving(ctx context.Context, c *call, out Outcome, e *audit.Ev
 // plain reports whether nothing about a result could matter: everything may
 // leave, it is small, and no word in it can be the gate's.
 func (p *parcel) plain() bool {
-	return p.allowed == engagement.AllEgress() && !p.s.g.servers[p.c.entry.ID.Server].Secrets &&
+	return p.allowed == engagement.AllEgress() && !p.s.g.server(p.c.entry.ID.Server).Secrets &&
 		len(p.result) <= DefaultInline && p.s.fits(len(p.result)) && !p.s.wouldTaint(p.c) && !remarkable(p.result)
 }
 
@@ -558,7 +558,7 @@ func (s *Session) leavingError(ctx context.Context, c *call, theirs *jsonrpc.Err
 	}
 	s.hasRead(ctx, c, classes)
 	out := *theirs
-	if s.g.servers[c.entry.ID.Server].Secrets {
+	if s.g.server(c.entry.ID.Server).Secrets {
 		message, inMessage := artifacts.Redact(theirs.Message)
 		data, inData := artifacts.RedactJSON(theirs.Data)
 		if n := len(inMessage) + len(inData); n > 0 {
@@ -587,7 +587,7 @@ func (s *Session) passing(c *call, params json.RawMessage) json.RawMessage {
 	case found.Marks.Has(artifacts.MarkImitation):
 		instead = c.entry.ID.Server + " says: " + message
 	}
-	if s.g.servers[c.entry.ID.Server].Secrets {
+	if s.g.server(c.entry.ID.Server).Secrets {
 		instead, _ = artifacts.Redact(instead)
 	}
 	out, err := params, error(nil)
@@ -620,7 +620,7 @@ func (s *Session) mayPass(server string, value json.RawMessage) bool {
 
 // blackedOut is a log message without secrets, where the owner wants that.
 func (s *Session) blackedOut(server string, params json.RawMessage) json.RawMessage {
-	if s.g.servers[server].Secrets {
+	if s.g.server(server).Secrets {
 		params, _ = artifacts.RedactJSON(params)
 	}
 	return params

@@ -22,7 +22,7 @@ func (s *Session) Explain(ctx context.Context, name string, args json.RawMessage
 		c.entry.ID, _ = catalog.ParseToolID(name) // a bare name leaves it empty
 	}
 	facts, _ := s.decide(ctx, c)
-	return policy.Explain(s.g.opts.Rules, s.request(c), facts), nil
+	return policy.Explain(s.g.ruling().rules, s.request(c), facts), nil
 }
 
 // Facts returns what a call of a tool of the given class would be judged by

@@ -426,7 +426,7 @@ func (it item) matches(kind Kind, uri string) bool {
 func (s *Session) aside(alias, method string, args json.RawMessage) *call {
 	entry := catalog.Entry{Tool: catalog.Tool{ID: catalog.ToolID{Server: alias, Tool: method}}}
 	entry.Class = catalog.Class{Permission: engagement.Read, Egress: carries[method], Why: "read by the protocol"}
-	if owner := s.g.servers[alias].Owner; owner != nil {
+	if owner := s.g.server(alias).Owner; owner != nil {
 		o := owner(method)
 		if o.Egress != 0 {
 			entry.Class.Egress = o.Egress

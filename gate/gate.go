@@ -14,6 +14,7 @@ package gate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -174,10 +175,10 @@ type Options struct {
 
 // Gate is what all sessions of a process share. Safe for concurrent use.
 type Gate struct {
-	opts    Options
-	servers map[string]Server
-	set     atomic.Pointer[catalog.Set] // of every server; replaced whole
-	states  atomic.Pointer[map[catalog.ToolID]catalog.State]
+	opts   Options // what may be told anew is in owner
+	owner  atomic.Pointer[ruling]
+	set    atomic.Pointer[catalog.Set] // of every server; replaced whole
+	states atomic.Pointer[map[catalog.ToolID]catalog.State]
 
 	features features
 	relay    relay
@@ -191,13 +192,12 @@ type Gate struct {
 
 // New returns a gate that knows no tools yet; [Gate.Offer] brings them.
 func New(opts Options) (*Gate, error) {
-	g := &Gate{opts: opts, servers: map[string]Server{}, offered: map[string]offering{}, live: map[*Session]bool{}}
-	for _, s := range opts.Servers {
-		if _, twice := g.servers[s.Alias]; twice {
-			return nil, fmt.Errorf("two servers go by the name %q", s.Alias)
-		}
-		g.servers[s.Alias] = s
+	g := &Gate{opts: opts, offered: map[string]offering{}, live: map[*Session]bool{}}
+	now := opts.ruling()
+	if len(now.servers) < len(opts.Servers) {
+		return nil, errors.New("two servers go by one name")
 	}
+	g.owner.Store(now)
 	for name, p := range opts.Profiles {
 		if err := g.checkProfile(p); err != nil {
 			return nil, fmt.Errorf("profile %q: %w", name, err)
@@ -210,7 +210,7 @@ func New(opts Options) (*Gate, error) {
 
 func (g *Gate) checkProfile(p Profile) error {
 	for _, alias := range p.Servers {
-		if _, ok := g.servers[alias]; !ok {
+		if _, ok := g.ruling().servers[alias]; !ok {
 			return fmt.Errorf("there is no server %q", alias)
 		}
 	}
@@ -224,7 +224,7 @@ func (g *Gate) checkProfile(p Profile) error {
 func (g *Gate) of(p Profile) []string {
 	aliases := slices.Clone(p.Servers)
 	if p.Servers == nil {
-		for alias := range g.servers {
+		for alias := range g.ruling().servers {
 			aliases = append(aliases, alias)
 		}
 	}

@@ -892,8 +892,8 @@ func TestForThisSessionHoldsForTheseArguments(t *testing.T) {
 		o.Profiles[""] = Profile{Authority: engagement.DefaultAuthority(), Reading: &engagement.Reading{Act: engagement.ActOperate, Horizon: engagement.HorizonTurn,
 			Stakes: engagement.StakesCostly, Evidence: engagement.EvidenceNone, Clarity: engagement.ClarityClear, Attendance: engagement.AttendanceInteractive}}
 	})
-	r.gate.servers["hub"] = func() Server {
-		hub := r.gate.servers["hub"]
+	r.gate.ruling().servers["hub"] = func() Server {
+		hub := r.gate.ruling().servers["hub"]
 		hub.Owner = func(string) catalog.Override {
 			return catalog.Override{Permission: engagement.SourceFileWrite, Egress: engagement.Metadata, From: "a test"}
 		}
@@ -968,7 +968,7 @@ func reviewing(t *testing.T, edit func(*Options)) (*rig, *Session, string) {
 		`{"name":"save_file","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}}}}`,
 		definitions["hub"][1],
 	}))
-	r.gate.servers["hub"] = withClass(r.gate.servers["hub"], "save_file", engagement.SourceFileWrite)
+	r.gate.ruling().servers["hub"] = withClass(r.gate.ruling().servers["hub"], "save_file", engagement.SourceFileWrite)
 	r.gate.Offer("hub", raws([]string{
 		`{"name":"save_file","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}}}}`,
 		definitions["hub"][1],
@@ -1057,14 +1057,14 @@ func TestReviewNeedsAWayBack(t *testing.T) {
 
 func TestADeclaredInverseTakesACallBack(t *testing.T) {
 	r, s, _ := reviewing(t, nil)
-	hub := r.gate.servers["hub"]
+	hub := r.gate.ruling().servers["hub"]
 	hub.Inverse = func(tool string) *Inverse {
 		if tool != "create_issue" {
 			return nil
 		}
 		return &Inverse{Tool: "save_file", Args: json.RawMessage(`{"path":"","n":["$result/structuredContent/number"],"was":"$args/title"}`)}
 	}
-	r.gate.servers["hub"] = hub
+	r.gate.ruling().servers["hub"] = hub
 	if out := through(s, "hub/create_issue", `{"title":"t"}`); out.Result == nil || decode(t, out).IsError {
 		t.Fatalf("got %+v", out)
 	}

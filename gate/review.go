@@ -67,7 +67,7 @@ func (s *Session) wayBackOf(c *call) wayBack {
 	if c.unseen || c.noWayBack || c.entry.Class.Permission <= engagement.Read {
 		return wayBack{}
 	}
-	server := s.g.servers[c.entry.ID.Server]
+	server := s.g.server(c.entry.ID.Server)
 	if server.Inverse != nil {
 		if inverse := server.Inverse(c.entry.ID.Tool); inverse != nil {
 			return wayBack{inverse: inverse}
