@@ -20,21 +20,30 @@ import (
 // acceptance is the record of accepted definitions of this home, as the gate
 // asks it.
 type acceptance struct {
-	ledger  *catalog.Ledger
-	servers map[string]config.Server // by alias
-	log     *slog.Logger
+	ledger *catalog.Ledger
+	log    *slog.Logger
 
-	mu   sync.Mutex // guards lock
-	lock catalog.Lock
+	mu      sync.Mutex               // guards what follows
+	servers map[string]config.Server // by alias
+	lock    catalog.Lock
 }
 
 func newAcceptance(home config.Home, cfg config.Config, log *slog.Logger) *acceptance {
-	a := &acceptance{ledger: catalog.NewLedger(home.Lock(), home.Catalog()), servers: map[string]config.Server{}, log: log}
-	for _, s := range cfg.Servers {
-		a.servers[s.Alias] = s
-	}
+	a := &acceptance{ledger: catalog.NewLedger(home.Lock(), home.Catalog()), log: log}
+	a.replace(cfg)
 	a.reload()
 	return a
+}
+
+// replace takes up what the owner says of the servers now.
+func (a *acceptance) replace(cfg config.Config) {
+	servers := map[string]config.Server{}
+	for _, s := range cfg.Servers {
+		servers[s.Alias] = s
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.servers = servers
 }
 
 func (a *acceptance) reload() catalog.Lock {
@@ -50,9 +59,8 @@ func (a *acceptance) reload() catalog.Lock {
 
 func (a *acceptance) Known(alias string) ([]catalog.Entry, string) {
 	a.mu.Lock()
-	lock := a.lock
+	lock, s := a.lock, a.servers[alias]
 	a.mu.Unlock()
-	s := a.servers[alias]
 	entries, err := a.ledger.Entries(lock, s.Key, s.ID(), ownerOf(s))
 	if err != nil {
 		a.log.Warn("an accepted definition is lost", "server", alias, "error", err)

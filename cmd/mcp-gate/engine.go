@@ -50,6 +50,8 @@ type engine struct {
 	aud  *audit.Log
 	db   *store.Store
 
+	acceptance *acceptance
+
 	working bool // it runs calls that were allowed after their caller had its stub
 
 	cancel context.CancelFunc
@@ -100,7 +102,7 @@ func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
 	if err := e.build(a, servers, o); err != nil {
 		return nil, errors.Join(err, e.aud.Close())
 	}
-	e.run(ctx)
+	e.run(ctx, a)
 	return e, nil
 }
 
@@ -148,7 +150,8 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 		return err
 	}
 	options.Person = o.person
-	options.Acceptance = newAcceptance(e.home, e.cfg, e.log)
+	e.acceptance = newAcceptance(e.home, e.cfg, e.log)
+	options.Acceptance = e.acceptance
 	e.gate, err = gate.New(options)
 	return err
 }
@@ -266,13 +269,14 @@ func (e *engine) offer(alias string) {
 	e.gate.Arrived(alias)
 }
 
-func (e *engine) run(ctx context.Context) {
+func (e *engine) run(ctx context.Context, a *app) {
 	ctx, e.cancel = context.WithCancel(ctx)
 	e.group, ctx = errgroup.WithContext(ctx)
 	e.group.Go(func() error { return ignoreEnd(e.pool.Run(ctx)) })
 	e.group.Go(func() error { return e.gate.Run(ctx) })
 	if e.working {
 		e.group.Go(func() error { return e.gate.Work(ctx, workPause) })
+		e.group.Go(func() error { return e.watch(ctx, a) })
 	}
 	e.group.Go(func() error { return e.gate.RunFeatures(ctx) })
 }
