@@ -226,9 +226,9 @@ type mortal struct {
 	begun  int                 // calls
 	open   []string            // nonces without an answer
 	seen   map[inbox.State]int // tickets after each kill
-	last   bool                // nobody is killed any more
 
 	mu    sync.Mutex      // guards what follows
+	last  bool            // nobody is killed any more
 	asked map[string]bool // a person saw the question, so its ticket is durable
 	got   map[string]bool // its result came
 	// allowed is the ticket of each nonce that the person said yes to. They
@@ -243,8 +243,9 @@ func (m *mortal) person(a *agent, q question) {
 	nonce := q.nonce()
 	m.mu.Lock()
 	m.asked[nonce] = true
+	undecided := strings.HasSuffix(nonce, "7") && !m.last
 	m.mu.Unlock()
-	if strings.HasSuffix(nonce, "7") && !m.last || !a.pause(human) {
+	if undecided || !a.pause(human) {
 		return
 	}
 	ticket := ""
@@ -324,7 +325,9 @@ func (m *mortal) callAll(a *agent) {
 // settle lets a last gate live until nothing is left to do.
 func (m *mortal) settle() {
 	m.t.Helper()
+	m.mu.Lock()
 	m.last = true
+	m.mu.Unlock()
 	a := m.client(m.person)
 	m.callAll(a)
 	if len(m.open) > 0 {
