@@ -13,17 +13,9 @@ package config
 var notYet = map[string]string{
 	"servers.*.start=lazy":         "every server is started at once",
 	"servers.*.connection=session": "a connection is shared by all sessions",
-	"servers.*.on_egress=downgrade": "a result whose class may not leave is blocked, " +
-		"not cut",
-	"servers.*.secrets=redact": "secrets in results are not looked for",
-	"policy.on_egress=downgrade": "a result whose class may not leave is blocked, " +
-		"not cut",
-	"approval.notify": "nobody is notified",
-	"taint=ask":       "what a session has read is not tracked",
-	"taint=deny":      "what a session has read is not tracked",
-	"secrets=redact":  "secrets in results are not looked for",
-	"artifacts":       "results are not kept",
-	"clients":         "every client is treated alike",
+	"clients.*.wait":               "every client is waited for alike",
+	"clients.*.limits.name_length": "names are the same for every client",
+	"clients.*.schemas=strict":     "schemas are passed on as they are",
 }
 
 // refuseNotYet records a fault where the value at the present path asks for

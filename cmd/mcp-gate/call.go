@@ -67,7 +67,7 @@ func (a *app) call(ctx context.Context, name string, args json.RawMessage, profi
 	if err := e.settled(ctx, id.Server); err != nil {
 		return err
 	}
-	s, err := e.gate.Open(ctx, gate.Identity{Principal: "local", Scope: policy.ScopeAdmin, Profile: profile, Client: "mcp-gate call"})
+	s, err := e.gate.Open(ctx, gate.Identity{Principal: "local", Scope: policy.ScopeAdmin, Profile: profile, Client: "mcp-gate call", Conversation: a.conversation()})
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (a *app) command() *cobra.Command {
 	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default from the configuration)")
 	root.AddCommand(
 		a.serveCommand(), a.tryCommand(), a.callCommand(), a.toolsCommand(), a.statusCommand(),
-		a.engagementCommand(), a.readCommand(), a.hookCommand(), a.policyCommand(), a.reviewCommand(), a.acceptCommand(), a.prefixCommand(),
+		a.engagementCommand(), a.readCommand(), a.hookCommand(), a.policyCommand(), a.reviewCommand(), a.artifactsCommand(), a.acceptCommand(), a.prefixCommand(),
 		a.inboxCommand(), a.approverCommand(), a.grantsCommand(),
 		a.authCommand(), a.importCommand(),
 		a.auditCommand(), a.tokenCommand(), a.sampleCommand(), a.schemaCommand(), a.versionCommand(),

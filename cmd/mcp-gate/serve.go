@@ -70,7 +70,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	if f.http != "" {
 		return e.serveHTTP(ctx, a, server, f.http)
 	}
-	who := gate.Identity{Principal: "local", Scope: policy.ScopeAdmin, Profile: f.profile, Client: f.client}
+	who := gate.Identity{Principal: "local", Scope: policy.ScopeAdmin, Profile: f.profile, Client: f.client, Conversation: a.conversation()}
 	if f.client != "" {
 		who.Principal += "/" + f.client
 	}
