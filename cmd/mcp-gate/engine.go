@@ -49,6 +49,7 @@ type engine struct {
 	gate *gate.Gate
 	aud  *audit.Log
 	db   *store.Store
+	kept *kept
 
 	acceptance *acceptance
 
@@ -152,6 +153,7 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 	options.Person = o.person
 	e.acceptance = newAcceptance(e.home, e.cfg, e.log)
 	options.Acceptance = e.acceptance
+	e.results(&options)
 	e.gate, err = gate.New(options)
 	return err
 }
@@ -279,12 +281,15 @@ func (e *engine) run(ctx context.Context, a *app) {
 		e.group.Go(func() error { return e.watch(ctx, a) })
 	}
 	e.group.Go(func() error { return e.gate.RunFeatures(ctx) })
+	if e.working {
+		e.group.Go(func() error { return e.kept.collect(ctx) })
+	}
 }
 
 // Close ends the servers and closes the audit log.
 func (e *engine) Close() error {
 	e.cancel()
-	return errors.Join(e.group.Wait(), e.db.Close(), e.aud.Close())
+	return errors.Join(e.group.Wait(), e.kept.Close(), e.db.Close(), e.aud.Close())
 }
 
 func ignoreEnd(err error) error {
@@ -324,7 +329,7 @@ func ownerOf(s config.Server) func(tool string) catalog.Override {
 func gatedOf(s config.Server, owner policy.Policy) gate.Server {
 	owner.Egress = s.Egress
 	return gate.Server{
-		Alias: s.Alias, ID: s.ID(), Policy: owner, OnEgress: s.OnEgress, Trust: catalog.Trust(s.Trusted), Dir: s.Launch.Cwd,
+		Alias: s.Alias, ID: s.ID(), Policy: owner, OnEgress: s.OnEgress, Trust: catalog.Trust(s.Trusted), Dir: s.Launch.Cwd, Secrets: s.Secrets == config.SecretsRedact,
 		Idempotent: s.MayRepeat,
 		Paths:      func(tool string) []string { return s.Tool(tool).Paths },
 		Inverse: func(tool string) *gate.Inverse {
