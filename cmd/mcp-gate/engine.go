@@ -133,9 +133,9 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 	e.db = db
 	var ups []upstream.Server
 	var gated []gate.Server
-	signins := a.signins(e.home)
+	signins, programs := a.signins(e.home), newProgramFinder(a.environ)
 	for _, s := range servers {
-		up, g := upstreamOf(s, a.environ), gatedOf(s, e.cfg.Policy.Policy)
+		up, g := upstreamOf(s, programs.environFor(s)), gatedOf(s, e.cfg.Policy.Policy)
 		g.Launch = launchOf(key, s, up)
 		up.Authorize = a.authorizer(signins, s)
 		ups, gated = append(ups, up), append(gated, g)
