@@ -378,7 +378,6 @@ var exampleOfNotYet = map[string]string{
 	"profiles.*.slice=enforce":     `{"profiles": {"a": {"slice": "enforce"}}}`,
 	"accept=manual":                `{"accept": "manual"}`,
 	"approval.expires":             `{"approval": {"expires": "1h"}}`,
-	"approval.notify":              `{"approval": {"notify": {"desktop": true}}}`,
 	"approval.alarm":               `{"approval": {"alarm": 5}}`,
 	"clients.*.wait":               `{"clients": {"a": {"wait": "1s"}}}`,
 	"clients.*.limits.name_length": `{"clients": {"a": {"limits": {"name_length": 64}}}}`,

@@ -104,7 +104,22 @@ func argsDigest(args json.RawMessage) string {
 
 // matcher holds a grant's patterns and constraints against one call, in the
 // words of the owner's rules.
-type matcher struct{ request policy.Request }
+type matcher struct {
+	request policy.Request
+	resolve func(path string) (string, error)
+}
+
+// resolved resolves paths for a rule's or a grant's tests; one that cannot be
+// resolved is left out, which makes the test fail.
+func resolved(resolve func(string) (string, error), paths []string) map[string]string {
+	found := map[string]string{}
+	for _, path := range paths {
+		if real, err := resolve(path); err == nil {
+			found[path] = real
+		}
+	}
+	return found
+}
 
 func (m matcher) Tool(pattern string) bool {
 	ok, err := m.holds(policy.Record{Tools: policy.Words{pattern}})
@@ -125,8 +140,12 @@ func (m matcher) holds(r policy.Record) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return rules.Evaluate(m.request).Do == policy.DoAllow, nil
+	q := m.request
+	q.Resolved = resolved(m.resolve, rules.Paths(q))
+	return rules.Evaluate(q).Do == policy.DoAllow, nil
 }
+
+func (s *Session) matcher(c *call) matcher { return matcher{s.request(c), s.g.opts.Resolve} }
 
 // need is the proof that a decision about the call needs.
 func (s *Session) need(c *call) inbox.Level {
@@ -139,7 +158,7 @@ func (s *Session) need(c *call) inbox.Level {
 
 // grant looks for one that covers the call.
 func (s *Session) grant(ctx context.Context, c *call) policy.Grant {
-	g, ok, err := s.g.opts.Inbox.Covering(ctx, s.inboxCall(c), matcher{s.request(c)}, s.need(c))
+	g, ok, err := s.g.opts.Inbox.Covering(ctx, s.inboxCall(c), s.matcher(c), s.need(c))
 	if err != nil {
 		s.g.opts.Log.Warn("not every grant could be looked at", "error", err)
 	}

@@ -137,13 +137,8 @@ func (s *Session) request(c *call) policy.Request {
 	if c.unseen {
 		return q
 	}
-	for _, path := range s.g.ruling().rules.Paths(q) {
-		if q.Resolved == nil {
-			q.Resolved = map[string]string{}
-		}
-		if resolved, err := s.g.opts.Resolve(path); err == nil {
-			q.Resolved[path] = resolved
-		}
+	if paths := s.g.ruling().rules.Paths(q); len(paths) > 0 {
+		q.Resolved = resolved(s.g.opts.Resolve, paths)
 	}
 	return q
 }

@@ -158,7 +158,7 @@ func (s *Session) refuseClass(c *call) Outcome {
 // call, write down.
 func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 	if d.Grant != "" {
-		if _, err := s.g.opts.Inbox.Spend(ctx, d.Grant, s.inboxCall(c), matcher{s.request(c)}, s.need(c)); err != nil {
+		if _, err := s.g.opts.Inbox.Spend(ctx, d.Grant, s.inboxCall(c), s.matcher(c), s.need(c)); err != nil {
 			s.g.opts.Log.Info("a grant does not cover a call any more", "grant", d.Grant, "error", err)
 			c.ungranted = true
 			return s.road(ctx, c) // without it
