@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
@@ -192,14 +194,17 @@ func (s *Session) keep(ctx context.Context) error {
 }
 
 // Work runs what people allowed after its caller had its stub, and tidies up
-// after processes that died. It looks every pause, returns when ctx ends, and
-// may run in every process of a home at once: a claim succeeds once.
+// after processes that died. It looks every pause, returns when ctx ends and
+// all that it took up has ended, and may run in every process of a home at
+// once: a claim succeeds once.
 func (g *Gate) Work(ctx context.Context, pause time.Duration) error {
+	var running sync.WaitGroup
+	defer running.Wait()
 	timer := time.NewTicker(pause)
 	defer timer.Stop()
 	for {
 		if g.opts.Stored() {
-			g.RunAllowed(ctx)
+			g.takeUp(ctx, &running)
 		}
 		select {
 		case <-ctx.Done():
@@ -210,8 +215,18 @@ func (g *Gate) Work(ctx context.Context, pause time.Duration) error {
 }
 
 // RunAllowed runs what people allowed and nobody has run yet, as far as this
-// gate may, and returns how many calls it took up.
+// gate may, waits for it, and returns how many calls it took up.
 func (g *Gate) RunAllowed(ctx context.Context) int {
+	var running sync.WaitGroup
+	ran := g.takeUp(ctx, &running)
+	running.Wait()
+	return int(ran.Load())
+}
+
+// takeUp starts every call that is this gate's to run, each in a goroutine of
+// its own, so that a long one holds up no other.
+func (g *Gate) takeUp(ctx context.Context, running *sync.WaitGroup) (ran *atomic.Int64) {
+	ran = new(atomic.Int64)
 	lost, err := g.opts.Inbox.Recover(ctx)
 	for _, t := range lost {
 		g.opts.Log.Warn("a ticket was left by a process that died, or its time is over", "ticket", t.ID, "state", t.State)
@@ -222,15 +237,40 @@ func (g *Gate) RunAllowed(ctx context.Context) int {
 	}
 	runnable, err := g.opts.Inbox.Runnable(ctx)
 	if err != nil {
-		return 0 // said already
+		return ran // said already
 	}
-	ran := 0
 	for _, t := range runnable {
-		if ctx.Err() == nil && g.runTicket(ctx, t) {
-			ran++
+		if !g.begin(t.ID) {
+			continue
 		}
+		running.Go(func() {
+			defer g.end(t.ID)
+			if ctx.Err() == nil && g.runTicket(ctx, t) {
+				ran.Add(1)
+			}
+		})
 	}
 	return ran
+}
+
+// begin notes that a ticket is being taken up, unless it is already.
+func (g *Gate) begin(ticket string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.taken[ticket] {
+		return false
+	}
+	if g.taken == nil {
+		g.taken = map[string]bool{}
+	}
+	g.taken[ticket] = true
+	return true
+}
+
+func (g *Gate) end(ticket string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.taken, ticket)
 }
 
 // recordEnd writes down how a ticket ended, or came to be in doubt, that nobody

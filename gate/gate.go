@@ -186,7 +186,8 @@ type Gate struct {
 	mu      sync.Mutex // guards what follows; never held across a call upstream
 	offered map[string]offering
 	live    map[*Session]bool
-	early   []*Session // that were given a list before all servers had answered
+	taken   map[string]bool // tickets that Work has taken up
+	early   []*Session      // that were given a list before all servers had answered
 	settled bool
 }
 
