@@ -70,3 +70,8 @@ func (f families) relate(x, y string, weight float32) {
 	}
 	f.related[x][i].weight = max(f.related[x][i].weight, weight)
 }
+
+// kin reports whether two stems are of one verb family.
+func (f families) kin(x, y string) bool {
+	return slices.ContainsFunc(f.related[x], func(r relative) bool { return r.stem == y })
+}

@@ -37,9 +37,9 @@ var (
 )
 
 const (
-	saturation = 1.6 // BM25's k1
+	saturation = 1.3 // BM25's k1
 
-	pairWeight  = 0.55 // of two words found side by side, against one word
+	pairWeight  = 0.2 // of two words found side by side, against one word
 	nounWeight  = 0.55 // of a synonym of a noun, against the word itself
 	verbWeight  = 0.30 // of a relative of a verb
 	meansWeight = 0.30
@@ -47,6 +47,7 @@ const (
 
 	verbShare     = 0.6 // of a verb, which many tools have in other words
 	otherClass    = 0.65
+	otherVerb     = 0.85
 	unknownWeight = 0.2 // of a word that no tool has: a name, a date
 
 	leastCovered = 0.12 // of the query's weight that a hit must have
@@ -64,6 +65,7 @@ type index struct {
 	postings [][]posting
 	idf      []float32
 	names    [][]int32 // the terms of each entry's name, for the name bonus
+	verbs    []string  // the stem of what each entry does, "" where it cannot be told
 	spelled  map[string][]int32
 	unknown  float32 // the weight of a word that no tool has
 	scratch  sync.Pool
@@ -81,7 +83,7 @@ type counted struct {
 }
 
 func newIndex(entries []Entry) *index {
-	ix := &index{terms: map[string]int32{}, pairs: map[[2]int32]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries))}
+	ix := &index{terms: map[string]int32{}, pairs: map[[2]int32]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries)), verbs: make([]string, len(entries))}
 	ix.scratch.New = func() any { return newScores(len(entries)) }
 	all := make([][]counted, len(entries))
 	lengths := make([][fields]float32, len(entries))
@@ -89,6 +91,7 @@ func newIndex(entries []Entry) *index {
 	c := counter{ix: ix, analyzer: newAnalyzer()}
 	for i, e := range entries {
 		all[i] = c.count(e, int32(i), &lengths[i])
+		ix.verbs[i] = doing(e.Tool)
 		for f := range lengths[i] {
 			average[f] += lengths[i][f] / float32(len(entries))
 		}
@@ -279,7 +282,7 @@ func (s *Set) Search(query string) []Hit {
 	parts := needs(query)
 	for _, p := range parts {
 		ix.score(sc, p.text)
-		s.favour(sc, wish(p.text))
+		s.favour(ix, sc, wishOf(p.text))
 		best := sc.best()
 		for _, e := range sc.touched {
 			if v := sc.of[e]; sc.covered[e] >= leastCovered && v >= leastOfBest*best {
@@ -485,24 +488,46 @@ func (ix *index) nameBonus(sc *scores, wanted map[int32]float32) {
 	}
 }
 
-// wish is the class of work that a need is put as: a question or a reading
-// verb asks for reading, another verb for an effect, anything else for either.
-func wish(text string) engagement.Permission {
+// doing is the stem of the verb of a tool's name.
+func doing(t Tool) string {
+	ws, _ := nameWords(t.ID.Tool, words(t.ID.Server))
+	best := ""
+	for _, w := range ws {
+		if v, ok := lex.verbs[w]; ok && !v.soft && (best == "" || !v.noun) {
+			if best = stem(w); !v.noun {
+				break
+			}
+		}
+	}
+	return best
+}
+
+// wish is what a need is put as: a question or a reading verb asks for
+// reading, another verb for an effect, anything else for either.
+type wish struct {
+	class engagement.Permission // 0: not told
+	verb  string                // its stem, "" for a question
+}
+
+func wishOf(text string) wish {
 	for i, w := range words(strings.ToLower(text)) {
 		if i > 6 {
 			break
 		}
 		if asking[w] {
-			return engagement.Read
+			return wish{class: engagement.Read}
 		}
 		if polite[w] {
 			continue
 		}
-		if _, v, ok := lex.lemma(w); ok && !v.soft {
-			return min(v.class, engagement.ReversibleWrite)
+		if name, v, ok := lex.lemma(w); ok && !v.soft {
+			return wish{min(v.class, engagement.ReversibleWrite), stem(name)}
+		}
+		if lex.verbStems[stem(w)] {
+			return wish{verb: stem(w)}
 		}
 	}
-	return 0
+	return wish{}
 }
 
 var (
@@ -510,16 +535,17 @@ var (
 	polite = wordSet("please can could would you i want need would like to help me us my we the a an let lets now then and also just your use using for in on")
 )
 
-// favour takes a little off tools of the other class than the one wished for:
-// "which containers run" is not answered by running one.
-func (s *Set) favour(sc *scores, wished engagement.Permission) {
-	if wished == 0 {
-		return
-	}
+// favour takes a little off tools that do another thing than the one wished
+// for: "which containers run" is not answered by running one, and "compare
+// branches" not by making one.
+func (s *Set) favour(ix *index, sc *scores, w wish) {
 	for _, e := range sc.touched {
 		class := s.entries[e].Class.Permission
-		if class != 0 && (class == engagement.Read) != (wished == engagement.Read) {
+		if w.class != 0 && class != 0 && (class == engagement.Read) != (w.class == engagement.Read) {
 			sc.of[e] *= otherClass
+		}
+		if does := ix.verbs[e]; w.verb != "" && does != "" && does != w.verb && !lex.kin(w.verb, does) {
+			sc.of[e] *= otherVerb
 		}
 	}
 }
