@@ -52,6 +52,7 @@ type engine struct {
 	kept *kept
 
 	acceptance *acceptance
+	notify     *notifier // nil: nobody is told that something waits
 
 	working bool // it runs calls that were allowed after their caller had its stub
 
@@ -163,6 +164,13 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 func (e *engine) questions(options *gate.Options, ring *inbox.Ring) error {
 	o := inboxOptions(e.db, ring)
 	o.Expiry, o.Alarm, o.Log, o.Bell = e.cfg.Approval.Expires, int(e.cfg.Approval.Alarm), e.log, inbox.NewBell()
+	n, err := newNotifier(e.cfg.Approval.Notify, e.home, e.log)
+	if err != nil {
+		return err
+	}
+	if e.notify = n; n != nil {
+		o.Notify = n
+	}
 	box, err := inbox.New(o)
 	if err != nil {
 		return err
@@ -281,6 +289,9 @@ func (e *engine) run(ctx context.Context, a *app) {
 		e.group.Go(func() error { return e.watch(ctx, a) })
 	}
 	e.group.Go(func() error { return e.gate.RunFeatures(ctx) })
+	if e.notify != nil {
+		e.group.Go(func() error { return e.notify.Run(ctx) })
+	}
 	if e.working {
 		e.group.Go(func() error { return e.kept.collect(ctx) })
 	}
