@@ -39,7 +39,7 @@ var (
 const (
 	saturation = 1.3 // BM25's k1
 
-	pairWeight  = 0.2 // of two words found side by side, against one word
+	pairWeight  = 0.2  // of two words found side by side, against one word
 	nounWeight  = 0.55 // of a synonym of a noun, against the word itself
 	verbWeight  = 0.30 // of a relative of a verb
 	meansWeight = 0.30
