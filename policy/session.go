@@ -99,13 +99,10 @@ func (s Sources) launched() Combined {
 
 // add lets a newer reading add caution.
 func (c *Combined) add(r engagement.Reading, newest engagement.Engagement) {
-	hil := max(c.Engagement.Posture.HIL, engagement.LeastHIL(r, c.Authority))
-	met := c.Engagement.Meet(newest)
-	met.Posture.HIL = hil
-	met.Posture.Delivery.Shape = newest.Posture.Delivery.Shape
-	met.Posture.Stance = newest.Posture.Stance
-	met.Posture.Context = newest.Posture.Context
-	c.Engagement = met
+	c.Engagement = engagement.Engagement{
+		Limits:  c.Engagement.Limits.Meet(newest.Limits),
+		Posture: c.Engagement.Posture.Refine(newest.Posture, engagement.LeastHIL(r, c.Authority)),
+	}
 	c.Stakes = max(c.Stakes, known(r.Stakes))
 }
 
