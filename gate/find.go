@@ -184,36 +184,36 @@ func (s *Session) judged(e catalog.Entry, canAsk bool) (found, bool) {
 }
 
 // scopeState sums up what can be done about a query.
-func scopeState(hits []found) string {
+func scopeState(hits []found) policy.ScopeState {
 	reads := false
 	for _, h := range hits {
 		switch able := h.state == "runs" || h.state == "asks"; {
 		case able && h.entry.Class.Permission > engagement.Read:
-			return "can_execute"
+			return policy.CanExecute
 		case able:
 			reads = true
 		}
 	}
 	switch {
 	case reads:
-		return "can_analyze"
+		return policy.CanAnalyze
 	case len(hits) > 0:
-		return "can_recommend"
+		return policy.CanRecommend
 	}
-	return "outside_domain"
+	return policy.OutsideDomain
 }
 
 // scopeSentences tell a model what each state means for it.
-var scopeSentences = map[string]string{
-	"can_execute":    "a tool that may run does it",
-	"can_analyze":    "only reading tools match",
-	"can_recommend":  "a tool exists but may not run here: tell the person about it",
-	"outside_domain": "no tool here fits: say so, or try other words",
+var scopeSentences = map[policy.ScopeState]string{
+	policy.CanExecute:    "a tool that may run does it",
+	policy.CanAnalyze:    "only reading tools match",
+	policy.CanRecommend:  "a tool exists but may not run here: tell the person about it",
+	policy.OutsideDomain: "no tool here fits: say so, or try other words",
 }
 
 // findResult words one page, as text and as structured content, within the
 // bound. A page that was cut short, or is not the last, says where it goes on.
-func findResult(page []found, from, total int, state string) json.RawMessage {
+func findResult(page []found, from, total int, state policy.ScopeState) json.RawMessage {
 	var text strings.Builder
 	list := []byte(`{"tools":[`)
 	n := 0
