@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/spf13/cobra"
 )
 
@@ -165,7 +166,7 @@ func (a *app) showHeld(waiting []held) error {
 		fmt.Fprintln(a.stdout, "nothing is held back")
 	}
 	for _, h := range waiting {
-		fmt.Fprintf(a.stdout, "%s  %v: %s\n", h.Tool, h.State, h.Why)
+		fmt.Fprintf(a.stdout, "%s  %v: %s\n", inbox.DisplayLine(h.Tool), h.State, inbox.DisplayLine(h.Why))
 		for _, c := range h.Changes {
 			fmt.Fprintf(a.stdout, "    %s\n", strings.ReplaceAll(c, "\n", "\n    "))
 		}

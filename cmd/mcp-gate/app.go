@@ -13,6 +13,7 @@ import (
 
 	"github.com/lmittmann/tint"
 	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/signin"
 	"golang.org/x/term"
 )
@@ -82,6 +83,15 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// shown is a foreign text for standard output: the very bytes for a program, and
+// spelled out where they could steer a terminal.
+func (a *app) shown(text string) string {
+	if isTerminal(a.stdout) {
+		return inbox.Display(text)
+	}
+	return text
+}
+
 // print writes a document as indented JSON without escaping for HTML.
 func (a *app) print(v any) error {
 	var b bytes.Buffer
@@ -101,10 +111,10 @@ func report(w io.Writer, err error) {
 	var list config.ErrorList
 	if errors.As(err, &list) {
 		for _, e := range list {
-			fmt.Fprintf(w, "mcp-gate: %v\n", e)
+			fmt.Fprintf(w, "mcp-gate: %s\n", inbox.DisplayLine(e.Error()))
 		}
 	} else {
-		fmt.Fprintf(w, "mcp-gate: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nmcp-gate: "))
+		fmt.Fprintf(w, "mcp-gate: %s\n", strings.ReplaceAll(inbox.Display(err.Error()), "\n", "\nmcp-gate: "))
 	}
 	if try := hint(err); try != "" {
 		fmt.Fprintf(w, "mcp-gate: try: %s\n", try)

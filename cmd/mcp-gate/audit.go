@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/spf13/cobra"
 )
 
@@ -70,7 +71,7 @@ func (a *app) showRecord(r audit.Record) {
 		fmt.Fprintf(a.stdout, "%s\n", r.Raw)
 		return
 	}
-	fmt.Fprintln(a.stdout, eventLine(r.Event))
+	fmt.Fprintln(a.stdout, inbox.DisplayLine(eventLine(r.Event)))
 }
 
 // eventLine is an event in one line for a person.
@@ -113,11 +114,11 @@ func (a *app) auditVerify() error {
 	} else {
 		fmt.Fprintf(a.stdout, "%d files, %d events\n", len(report.Files), report.Events)
 		for _, d := range report.Dangling {
-			fmt.Fprintf(a.stdout, "begun and never ended: %+v\n", d)
+			fmt.Fprintf(a.stdout, "begun and never ended: %s\n", inbox.DisplayLine(fmt.Sprintf("%+v", d)))
 		}
 	}
 	for _, d := range report.Damages() {
-		fmt.Fprintf(a.stderr, "mcp-gate: %v\n", d)
+		fmt.Fprintf(a.stderr, "mcp-gate: %s\n", inbox.DisplayLine(fmt.Sprint(d)))
 	}
 	if !report.OK() {
 		return &exitError{3, nil}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/spf13/cobra"
@@ -148,15 +149,15 @@ func (a *app) showContent(result json.RawMessage) error {
 		_ = json.Unmarshal(raw, &block) // an unknown block is printed as it is
 		switch {
 		case block.Type == "text":
-			fmt.Fprintln(a.stdout, block.Text)
+			fmt.Fprintln(a.stdout, a.shown(block.Text))
 		case block.Data != "":
-			fmt.Fprintf(a.stdout, "[%s, %s, %d bytes]\n", block.Type, block.MimeType, base64.StdEncoding.DecodedLen(len(block.Data)))
+			fmt.Fprintf(a.stdout, "[%s, %s, %d bytes]\n", inbox.DisplayLine(block.Type), inbox.DisplayLine(block.MimeType), base64.StdEncoding.DecodedLen(len(block.Data)))
 		default:
-			fmt.Fprintf(a.stdout, "%s\n", raw)
+			fmt.Fprintln(a.stdout, a.shown(string(raw)))
 		}
 	}
 	if len(r.Content) == 0 && r.Structured != nil {
-		fmt.Fprintf(a.stdout, "%s\n", r.Structured)
+		fmt.Fprintln(a.stdout, a.shown(string(r.Structured)))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/spf13/cobra"
 )
 
@@ -75,11 +76,11 @@ func (a *app) showGate(d *statusDoc) error {
 	fmt.Fprintf(a.stdout, "gate %d, version %s, since %s, project %s\n", d.PID, d.Version, d.Started.Format(time.DateTime), d.Project)
 	for _, s := range d.Sessions {
 		p := s.Engagement.Posture
-		fmt.Fprintf(a.stdout, "  session %s  %s  in the loop: %v, runs unasked up to %v\n", s.ID, s.Principal, p.HIL, s.Engagement.Limits.ApprovalCeiling)
+		fmt.Fprintf(a.stdout, "  session %s  %s  in the loop: %v, runs unasked up to %v\n", s.ID, inbox.DisplayLine(s.Principal), p.HIL, s.Engagement.Limits.ApprovalCeiling)
 	}
 	w := tabwriter.NewWriter(a.stdout, 2, 0, 2, ' ', 0)
 	for _, s := range d.Servers {
-		fmt.Fprintf(w, "  %s\t%s\t%d tools\t%s\t%s connection\t%s\n", s.Alias, s.State, s.Tools, s.Preset, s.Connection, s.LastError)
+		fmt.Fprintf(w, "  %s\t%s\t%d tools\t%s\t%s connection\t%s\n", s.Alias, s.State, s.Tools, s.Preset, s.Connection, inbox.DisplayLine(s.LastError))
 	}
 	return w.Flush()
 }

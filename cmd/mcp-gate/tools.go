@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/upstream"
 	"github.com/spf13/cobra"
 )
@@ -134,13 +135,22 @@ func (a *app) toolsList(ctx context.Context) (err error) {
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, entry := range set.Entries() {
-		fmt.Fprintf(w, "%v\t%v\t%v\t%v\t%s\n", entry.ID, entry.Class.Permission, entry.Class.Egress, entry.Class.Domains, entry.Purpose(80))
+		id := inbox.DisplayLine(entry.ID.String())
+		if entry.Class.Permission == 0 { // nothing about a definition that nobody accepted
+			fmt.Fprintf(w, "%s\theld\t\t\tmcp-gate accept shows why\n", id)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", id, entry.Class.Permission, entry.Class.Egress, entry.Class.Domains, inbox.DisplayLine(entry.Purpose(80)))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	a.tellFailures(a.stderr, e.pool.Status())
-	if len(e.cfg.Servers) == 0 {
+	switch left := len(e.cfg.Refused); {
+	case len(e.cfg.Servers) > 0:
+	case left > 0:
+		fmt.Fprintf(a.stderr, "mcp-gate: none of the %d servers in %s can be used: the lines above say why\n", left, e.home.Config())
+	default:
 		fmt.Fprintf(a.stderr, "mcp-gate: no servers are configured: write {\"servers\": {...}} into %s\n", e.home.Config())
 	}
 	return nil
@@ -150,10 +160,10 @@ func (a *app) toolsList(ctx context.Context) (err error) {
 func (a *app) tellFailures(w io.Writer, all []upstream.Status) {
 	for _, s := range all {
 		if !s.Listed || s.LastError != "" {
-			fmt.Fprintf(w, "mcp-gate: %v\n", serverError(s))
+			fmt.Fprintf(w, "mcp-gate: %s\n", inbox.DisplayLine(serverError(s).Error()))
 		}
 		for _, p := range s.Problems {
-			fmt.Fprintf(w, "mcp-gate: %s: %s\n", s.Alias, p)
+			fmt.Fprintf(w, "mcp-gate: %s: %s\n", s.Alias, inbox.DisplayLine(p))
 		}
 	}
 }
@@ -201,11 +211,11 @@ func (a *app) toolShow(ctx context.Context, name string) (err error) {
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "tool\t%v\nclass\t%v: %s\negress\t%v\ndomains\t%v\ndirect name\t%s\nsha256\t%s\n",
-		entry.ID, entry.Class.Permission, entry.Class.Why, entry.Class.Egress, entry.Class.Domains, direct, entry.Digest)
+		inbox.DisplayLine(entry.ID.String()), entry.Class.Permission, inbox.DisplayLine(entry.Class.Why), entry.Class.Egress, entry.Class.Domains, direct, entry.Digest)
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", entry.Raw)
+	_, err = fmt.Fprintf(a.stdout, "%s\n", a.shown(string(entry.Raw)))
 	return err
 }
 
