@@ -19,7 +19,7 @@ import (
 // when done.
 func openStore(home config.Home) (*store.Store, *inbox.Ring, *inbox.GateKey, error) {
 	if err := home.Ensure(); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, usage(err)
 	}
 	key, err := inbox.LoadGateKey(home.Keys(), rand.Reader)
 	if err != nil {

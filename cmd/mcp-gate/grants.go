@@ -182,6 +182,9 @@ func grantLeft(g inbox.Grant, now time.Time) string {
 
 // grant returns the one grant whose id begins with prefix.
 func (d *desk) grant(ctx context.Context, prefix string) (inbox.Grant, error) {
+	if prefix == "" {
+		return inbox.Grant{}, usage(errors.New("no grant is named: mcp-gate grants ls lists them"))
+	}
 	if !strings.HasPrefix(prefix, "g_") {
 		prefix = "g_" + prefix
 	}
@@ -222,6 +225,9 @@ func (a *app) propose(ctx context.Context, f grantFlags) (p proposal, err error)
 	}
 	if len(f.tools) == 0 {
 		return p, usage(errors.New("--tools names no tool"))
+	}
+	if f.calls < 1 || f.within <= 0 {
+		return p, usage(errors.New("a grant of no call, or of no time, allows nothing: --calls is at least 1 and --for more than 0"))
 	}
 	terms := inbox.Terms{
 		Principal: f.principal, Session: f.session, Calls: f.calls, Until: time.Now().Add(f.within).UTC().Truncate(time.Second),

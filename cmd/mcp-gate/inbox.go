@@ -102,6 +102,9 @@ func (a *app) inboxSettleCommand() *cobra.Command {
 at the server, then say which; nothing runs the call again by itself.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if done == failed {
+				return usage(errors.New("give one of --done and --failed"))
+			}
 			v := inbox.SettleDone
 			if failed {
 				v = inbox.SettleFailed
@@ -113,8 +116,6 @@ at the server, then say which; nothing runs the call again by itself.`,
 	c.Flags().BoolVar(&failed, "failed", false, "it did not")
 	c.Flags().StringVar(&note, "note", "", "what you found")
 	c.Flags().StringVar(&by, "by", "", "the enrolled key that signs (default any that the passphrase opens)")
-	c.MarkFlagsOneRequired("done", "failed")
-	c.MarkFlagsMutuallyExclusive("done", "failed")
 	return c
 }
 
@@ -191,6 +192,9 @@ func (d *desk) list(ctx context.Context, states []inbox.State) ([]inbox.Ticket, 
 
 // find returns the ticket that a person named on the command line.
 func (d *desk) find(ctx context.Context, name string) (inbox.Ticket, error) {
+	if name == "" { // an unset variable of a script, not the one ticket there is
+		return inbox.Ticket{}, usage(errors.New("no ticket is named: mcp-gate inbox ls lists them"))
+	}
 	if !strings.HasPrefix(name, "t_") {
 		name = "t_" + name
 	}

@@ -147,6 +147,10 @@ func knownCommand(c *cobra.Command, args []string) error {
 
 // markUsage makes wrong arguments of every command count as usage.
 func markUsage(c *cobra.Command) {
+	if c.HasSubCommands() && !c.Runnable() { // a group: a wrong word is a fault, none shows the help
+		c.Args = knownCommand
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {

@@ -41,6 +41,9 @@ the owner declared an inverse, that call is made instead; it is judged like any.
 
 // entry finds the one journal entry whose id begins with prefix.
 func (d *desk) entry(ctx context.Context, prefix string) (checkpoint.Entry, error) {
+	if prefix == "" {
+		return checkpoint.Entry{}, usage(errors.New("no journal entry is named: mcp-gate review ls lists them"))
+	}
 	found, err := d.store.Entries(ctx, "", prefix, 2)
 	switch {
 	case err != nil:

@@ -92,12 +92,12 @@ func (e *engine) serveHTTP(ctx context.Context, a *app, server *transport.Server
 	if err != nil {
 		return err
 	}
-	if err := a.firstToken(tokens); err != nil {
-		return err
-	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return usage(fmt.Errorf("listen on %s: %w", addr, err))
+	}
+	if err := a.firstToken(tokens); err != nil { // after what can fail: it is shown once
+		return errors.Join(err, listener.Close())
 	}
 	fmt.Fprintf(a.stderr, "mcp-gate: listening on http://%s/mcp\n", listener.Addr())
 	return ignoreEnd(server.HTTP(transport.HTTPOptions{Tokens: tokens}).Serve(ctx, listener))

@@ -57,7 +57,7 @@ func (a *app) tokens() (*transport.TokenFile, error) {
 		return nil, err
 	}
 	if err := h.Ensure(); err != nil {
-		return nil, err
+		return nil, usage(err)
 	}
 	return transport.OpenTokenFile(filepath.Join(h.Keys(), "tokens.json"), nil, nil, nil)
 }
