@@ -9,7 +9,7 @@ import (
 // gateLine matches the beginning of a line in the forms that only the gate
 // writes: its refusals, its word for a withheld result, and its name in brackets
 // or before a colon. It sees lines with look-alike letters replaced.
-var gateLine = regexp.MustCompile(`(?i)^(?:refused ?\[[a-z-]{2,40}\] ?:|ran, result (?:withheld|kept) ?\[|not run ?\[?[a-z-]{0,40}\]? ?:|[\[(<{]+/? ?(?:system[: ]+)?mcp[-_ ]?gate\b[^\]\n]{0,80}[\])>}]|(?:message |notice |note )?(?:from )?mcp[-_ ]gate ?(?:\(.{0,40}\) ?)?(?:says?|notice|approval|approved|message)? ?:)`)
+var gateLine = regexp.MustCompile(`(?i)^(?:(?:refused|deferred) ?\[[a-z-]{2,40}\] ?:|note ?\[imitation\] ?:|ran, result (?:withheld|kept) ?\[|not run ?\[?[a-z-]{0,40}\]? ?:|[\[(<{]+/? ?(?:system[: ]+)?mcp[-_ ]?gate\b[^\]\n]{0,80}[\])>}]|(?:message |notice |note )?(?:from )?mcp[-_ ]gate ?(?:\(.{0,40}\) ?)?(?:says?|notice|approval|approved|message)? ?:)`)
 
 // gateKey matches the keys that only the gate may write, as a name in JSON or
 // at a line's beginning.
@@ -17,7 +17,7 @@ var gateKey = regexp.MustCompile(`(?i)(?:^|["'{,\s])mcp-gate/[a-z][a-z_-]{1,30}[
 
 // looksLikeGate is whether any part of text is worth a closer look: the words
 // that every form has one of, in any case, or letters outside ASCII.
-var gateWords = [][]byte{[]byte("refused"), []byte("withheld"), []byte("mcp"), []byte("not run")}
+var gateWords = [][]byte{[]byte("refused"), []byte("deferred"), []byte("imitation"), []byte("withheld"), []byte("mcp"), []byte("not run")}
 
 // imitations counts the lines of text that read as if the gate had written
 // them. A sentence that mentions the gate is none.
