@@ -67,9 +67,24 @@ func (g *Gate) Offer(server string, definitions []json.RawMessage) {
 	}
 	now := g.judged(s, tools)
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.offered[server] = now
 	g.renew()
+	g.mu.Unlock()
+	if len(now.entries) > 0 {
+		for _, s := range g.Sessions() {
+			s.filled(server)
+		}
+	}
+}
+
+// bare are the servers of which there is no tool, though they have answered.
+func (g *Gate) bare(servers []string) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(servers), func(alias string) bool {
+		o, known := g.offered[alias]
+		return !known || len(o.entries) > 0
+	})
 }
 
 // judged holds what a server shows against the record.

@@ -740,6 +740,32 @@ func TestAnEarlyListIsFollowedByOneNotice(t *testing.T) {
 	}
 }
 
+func TestAServerThatListsItsToolsLateIsFollowedByOneNotice(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Profiles[""] = Profile{Exposure: Direct, Authority: engagement.DefaultAuthority()}
+	})
+	r.gate.Offer("mail", nil)
+	s := r.open(t, Identity{})
+	early, _ := s.ListTools(context.Background())
+	r.gate.Offer("mail", nil)
+	select {
+	case <-s.Changed():
+		t.Fatal("a notice without a change")
+	default:
+	}
+	r.gate.Offer("mail", raws(definitions["mail"]))
+	<-s.Changed()
+	whole, _ := s.ListTools(context.Background())
+	if strings.Contains(string(early), "mail_send_mail") || !strings.Contains(string(whole), "mail_send_mail") {
+		t.Errorf("first the list is %s\nand then %s", early, whole)
+	}
+	r.gate.Offer("mail", nil)
+	r.gate.Offer("mail", raws(definitions["mail"]))
+	if again, _ := s.ListTools(context.Background()); string(again) != string(whole) {
+		t.Errorf("a list that was given moved: %s", again)
+	}
+}
+
 func TestSpendIsNeverExceededByCallsSideBySide(t *testing.T) {
 	seven := int64(7)
 	r := newRig(t, func(o *Options) { o.Spend.Calls = &seven })

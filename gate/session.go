@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 	"github.com/mcp-gate/mcp-gate/prefix"
 )
@@ -31,16 +33,17 @@ type Session struct {
 
 	mu        sync.Mutex // guards what follows; never held across a call
 	authority authority
-	calls     int64 // charged
-	bytes     int64 // charged
-	wrote     bool  // a write ran
-	unproven  bool  // an answer came that no person gave
-	count     int64 // of calls, for their ids
+	bare      []string // servers that had listed nothing when the list was given
+	calls     int64    // charged
+	bytes     int64    // charged
+	wrote     bool     // a write ran
+	unproven  bool     // an answer came that no person gave
+	count     int64    // of calls, for their ids
 }
 
 // Open starts a session. An unknown profile is an error that names it.
 func (g *Gate) Open(_ context.Context, who Identity) (*Session, error) {
-	id, err := newID(g.opts.Rand, "s_")
+	id, err := ids.New("s_", g.opts.Rand)
 	if err != nil {
 		return nil, err
 	}
@@ -162,6 +165,10 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 		if late := s.g.await(ctx, s.g.opts.FirstList, s.aliases...); late {
 			s.g.tellWhenSettled(s)
 		}
+		bare := s.g.bare(s.aliases)
+		s.mu.Lock()
+		s.bare = bare
+		s.mu.Unlock()
 		s.addReal(exposure, add)
 	}
 	if exposure != Transparent {
@@ -193,15 +200,32 @@ func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
 }
 
 // Changed is closed, at most once, when a list that was given before all
-// servers had answered is out of date. The next list is whole.
+// servers had answered is out of date. The next list is whole. A server that
+// listed nothing, and of which nothing is on record, may be one that is still
+// warming up: it counts as one that has not answered.
 func (s *Session) Changed() <-chan struct{} { return s.changed }
 
-// outdated drops a list that was given too early.
+// outdated drops a list that was given too early, unless one was before.
 func (s *Session) outdated() {
 	s.listing.Lock()
-	s.list = nil
-	s.listing.Unlock()
-	close(s.changed)
+	defer s.listing.Unlock()
+	select {
+	case <-s.changed:
+	default:
+		s.list = nil
+		close(s.changed)
+	}
+}
+
+// filled has a list given anew in which a server that lists tools now had none.
+func (s *Session) filled(server string) {
+	s.mu.Lock()
+	early := slices.Contains(s.bare, server)
+	s.bare = slices.DeleteFunc(s.bare, func(alias string) bool { return alias == server })
+	s.mu.Unlock()
+	if early {
+		s.outdated()
+	}
 }
 
 func (s *Session) set() *catalog.Set { return s.g.set.Load() }
