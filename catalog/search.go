@@ -65,7 +65,9 @@ type index struct {
 	postings [][]posting
 	idf      []float32
 	names    [][]int32 // the terms of each entry's name, for the name bonus
-	verbs    []string  // the stem of what each entry does, "" where it cannot be told
+	verbs    []string  // stems of what entries do; the first is "", where it cannot be told
+	doing    []uint16  // the verb of each entry
+	class    []uint8   // what each entry's class is for a wish: 0 not told, 1 reads, 2 has an effect
 	spelled  map[string][]int32
 	unknown  float32 // the weight of a word that no tool has
 	scratch  sync.Pool
@@ -83,15 +85,15 @@ type counted struct {
 }
 
 func newIndex(entries []Entry) *index {
-	ix := &index{terms: map[string]int32{}, pairs: map[[2]int32]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries)), verbs: make([]string, len(entries))}
+	ix := &index{terms: map[string]int32{}, pairs: map[[2]int32]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries)), verbs: []string{""}, doing: make([]uint16, len(entries)), class: make([]uint8, len(entries))}
 	ix.scratch.New = func() any { return newScores(len(entries)) }
 	all := make([][]counted, len(entries))
 	lengths := make([][fields]float32, len(entries))
 	var average [fields]float32
-	c := counter{ix: ix, analyzer: newAnalyzer()}
+	c := counter{ix: ix, analyzer: newAnalyzer(), verbs: map[string]uint16{"": 0}}
 	for i, e := range entries {
 		all[i] = c.count(e, int32(i), &lengths[i])
-		ix.verbs[i] = doing(e.Tool)
+		ix.doing[i], ix.class[i] = c.verb(doing(e.Tool)), wishClass(e.Class.Permission)
 		for f := range lengths[i] {
 			average[f] += lengths[i][f] / float32(len(entries))
 		}
@@ -120,6 +122,27 @@ type counter struct {
 	out      []counted
 	at       []int32 // where a term is in out, and for which entry that holds
 	seen     []int32
+	verbs    map[string]uint16
+}
+
+func (c *counter) verb(stem string) uint16 {
+	n, ok := c.verbs[stem]
+	if !ok && len(c.ix.verbs) < math.MaxUint16 {
+		n = uint16(len(c.ix.verbs))
+		c.ix.verbs = append(c.ix.verbs, stem)
+		c.verbs[stem] = n
+	}
+	return n
+}
+
+func wishClass(p engagement.Permission) uint8 {
+	switch {
+	case p == 0:
+		return 0
+	case p == engagement.Read:
+		return 1
+	}
+	return 2
 }
 
 func (c *counter) count(e Entry, i int32, lengths *[fields]float32) []counted {
@@ -282,7 +305,7 @@ func (s *Set) Search(query string) []Hit {
 	parts := needs(query)
 	for _, p := range parts {
 		ix.score(sc, p.text)
-		s.favour(ix, sc, wishOf(p.text))
+		ix.favour(sc, wishOf(p.text))
 		best := sc.best()
 		for _, e := range sc.touched {
 			if v := sc.of[e]; sc.covered[e] >= leastCovered && v >= leastOfBest*best {
@@ -476,7 +499,11 @@ func (ix *index) sum(sc *scores, term int32, weight, cover float32) {
 // nameBonus pays for names of which the query says much: of two tools with
 // the same words in their texts, the one named for the need is meant.
 func (ix *index) nameBonus(sc *scores, wanted map[int32]float32) {
+	least := sc.best() * leastOfBest
 	for _, e := range sc.touched {
+		if sc.of[e] < least {
+			continue
+		}
 		var has, all float32
 		for _, t := range ix.names[e] {
 			all += ix.idf[t]
@@ -538,15 +565,20 @@ var (
 // favour takes a little off tools that do another thing than the one wished
 // for: "which containers run" is not answered by running one, and "compare
 // branches" not by making one.
-func (s *Set) favour(ix *index, sc *scores, w wish) {
+func (ix *index) favour(sc *scores, w wish) {
+	byVerb := make([]float32, len(ix.verbs))
+	for i, does := range ix.verbs {
+		byVerb[i] = 1
+		if w.verb != "" && does != "" && does != w.verb && !lex.kin(w.verb, does) {
+			byVerb[i] = otherVerb
+		}
+	}
+	byClass, wanted := [3]float32{1, 1, 1}, wishClass(w.class)
+	if wanted > 0 {
+		byClass[3-wanted] = otherClass
+	}
 	for _, e := range sc.touched {
-		class := s.entries[e].Class.Permission
-		if w.class != 0 && class != 0 && (class == engagement.Read) != (w.class == engagement.Read) {
-			sc.of[e] *= otherClass
-		}
-		if does := ix.verbs[e]; w.verb != "" && does != "" && does != w.verb && !lex.kin(w.verb, does) {
-			sc.of[e] *= otherVerb
-		}
+		sc.of[e] *= byVerb[ix.doing[e]] * byClass[ix.class[e]]
 	}
 }
 
