@@ -12,7 +12,7 @@ import (
 const module = "github.com/mcp-gate/mcp-gate/"
 
 // anyone may import these: they know nothing of the product.
-var anyone = []string{"internal/enum", "internal/canonjson", "internal/strictjson", "internal/jsonrpc"}
+var anyone = []string{"internal/enum", "internal/canonjson", "internal/strictjson", "internal/jsonrpc", "internal/ids", "internal/flock"}
 
 // layers says who may import whom, of ours and of others beyond the standard
 // library. A row lists lower layers only, so no cycle is possible, and a
@@ -26,6 +26,8 @@ var layers = []struct {
 	{"internal/enum", nil, nil},
 	{"internal/canonjson", nil, []string{"github.com/go-json-experiment/json"}},
 	{"internal/strictjson", nil, []string{"github.com/go-json-experiment/json"}},
+	{"internal/ids", nil, nil},
+	{"internal/flock", nil, []string{"golang.org/x/sys"}},
 	{"internal/jsonrpc", nil, []string{"github.com/go-json-experiment/json"}},
 	{"engagement", nil, []string{"github.com/go-json-experiment/json"}},
 	{"audit", nil, nil},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
@@ -140,16 +139,4 @@ func validID(id string) bool {
 		}
 	}
 	return true
-}
-
-// newID returns "a_" and 26 base32 characters, 130 random bits.
-func newID(random io.Reader) (string, error) {
-	var b [26]byte
-	if _, err := io.ReadFull(random, b[:]); err != nil {
-		return "", fmt.Errorf("draw an artifact id: %w", err)
-	}
-	for i := range b {
-		b[i] = "abcdefghijklmnopqrstuvwxyz234567"[b[i]&31]
-	}
-	return "a_" + string(b[:]), nil
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 )
 
 var errBusy = errors.New("somebody else has the lock")
@@ -153,7 +154,7 @@ func (s *Store) NewWriter(ctx context.Context, m Meta) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := newID(s.o.Random)
+	id, err := ids.New("a_", s.o.Random)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +245,7 @@ func (w *Writer) Commit(ctx context.Context) (Artifact, error) {
 
 func (w *Writer) artifact() (Artifact, error) {
 	m, now := w.meta, w.s.o.Now()
-	id, err := newID(w.s.o.Random)
+	id, err := ids.New("a_", w.s.o.Random)
 	if err != nil {
 		return Artifact{}, err
 	}

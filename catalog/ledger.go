@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/mcp-gate/mcp-gate/internal/flock"
 )
 
 // maxLock bounds a lock that is read, in bytes: some 300,000 tools.
@@ -68,7 +70,7 @@ func readAtMost(path string, n int64) ([]byte, error) {
 // definitions whose bytes the new lock needs. What is the same as before is not
 // written. On an error the file is as it was.
 func (d *Ledger) Update(edit func(*Lock) ([]Tool, error)) (_ Lock, err error) {
-	unlock, err := lockFile(d.lock + ".guard")
+	unlock, err := flock.Lock(d.lock + ".guard")
 	if err != nil {
 		return Lock{}, fmt.Errorf("change accepted definitions: %w", err)
 	}

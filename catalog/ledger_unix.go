@@ -5,27 +5,7 @@ package catalog
 import (
 	"errors"
 	"os"
-	"syscall"
 )
-
-// lockFile waits until no other process, and nobody else in this one, holds the
-// file. The lock goes with its holder, whatever becomes of it; the file stays.
-func lockFile(path string) (unlock func() error, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(&os.PathError{Op: "lock", Path: path, Err: err}, f.Close())
-	}
-	return f.Close, nil
-}
 
 // syncDir makes a rename in the folder last.
 func syncDir(dir string) error {

@@ -1,26 +1,5 @@
 package catalog
 
-import (
-	"errors"
-	"os"
-
-	"golang.org/x/sys/windows"
-)
-
-// lockFile waits until no other process, and nobody else in this one, holds the
-// file. The lock goes with its holder, whatever becomes of it; the file stays.
-func lockFile(path string) (unlock func() error, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	err = windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, &windows.Overlapped{})
-	if err != nil {
-		return nil, errors.Join(&os.PathError{Op: "lock", Path: path, Err: err}, f.Close())
-	}
-	return f.Close, nil
-}
-
 // syncDir does nothing: a folder cannot be flushed here, and a rename is
 // written through by the file system's own journal.
 func syncDir(string) error { return nil }

@@ -2,12 +2,9 @@ package gate
 
 import (
 	"context"
-	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
@@ -49,16 +46,6 @@ type Forms interface {
 type Sessions interface {
 	KeepSession(ctx context.Context, id string, record json.RawMessage, now time.Time) error
 	Session(ctx context.Context, id string) (record json.RawMessage, updated time.Time, err error)
-}
-
-// newID returns prefix and 26 base32 characters: 128 random bits and the two
-// that are left over.
-func newID(r io.Reader, prefix string) (string, error) {
-	var b [17]byte
-	if _, err := io.ReadFull(r, b[:]); err != nil {
-		return "", fmt.Errorf("make an id: %w", err)
-	}
-	return prefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))[:26], nil
 }
 
 // binding is the call as it would be frozen now. Session and expiry are the

@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/checkpoint"
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 	"github.com/mcp-gate/mcp-gate/policy"
 )
@@ -212,7 +213,7 @@ func (s *Session) checkpointed(ctx context.Context, c *call, d policy.Decision) 
 	if !d.Checkpoint {
 		return nil, nil
 	}
-	id, err := newID(s.g.opts.Rand, "j_")
+	id, err := ids.New("j_", s.g.opts.Rand)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 )
 
 // An Attempt states a call anew, as things are at the moment of dispatch.
@@ -58,7 +60,7 @@ func (in *Inbox) Claim(ctx context.Context, id string, a Attempt) (Ticket, error
 	if err := in.registered(ctx); err != nil {
 		return Ticket{}, fmt.Errorf("claim %s: %w", id, err)
 	}
-	token, err := newID("c_", in.o.Random)
+	token, err := ids.New("c_", in.o.Random)
 	if err != nil {
 		return Ticket{}, fmt.Errorf("claim %s: %w", id, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 )
 
 // Forms turns what a client returned for a form into a decision of level L0,
@@ -220,7 +221,7 @@ func (o Options) grant(ctx context.Context, terms Terms, l Level, c Channel, key
 	if err := terms.check(now); err != nil {
 		return Grant{}, err
 	}
-	id, err := newID("g_", o.Random)
+	id, err := ids.New("g_", o.Random)
 	if err != nil {
 		return Grant{}, err
 	}

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 )
 
 // ReplayFor is how long after its end a result that never reached its caller
@@ -227,7 +228,7 @@ type Inbox struct {
 // New returns an inbox. It touches no store before it is used.
 func New(o Options) (*Inbox, error) {
 	if o.Process.ID == "" {
-		id, err := newID("p_", o.Random)
+		id, err := ids.New("p_", o.Random)
 		if err != nil {
 			return nil, err
 		}
@@ -304,7 +305,7 @@ func (in *Inbox) Ask(ctx context.Context, q Question) (Asked, error) {
 }
 
 func (in *Inbox) freeze(q Question) (Ticket, error) {
-	id, err := newID("t_", in.o.Random)
+	id, err := ids.New("t_", in.o.Random)
 	if err != nil {
 		return Ticket{}, err
 	}

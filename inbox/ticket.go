@@ -2,18 +2,16 @@ package inbox
 
 import (
 	"bytes"
-	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/canonjson"
 	"github.com/mcp-gate/mcp-gate/internal/enum"
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
@@ -186,33 +184,11 @@ func (t Ticket) Card() Card {
 	return c
 }
 
-// Ids are 128 random bits and a letter that says of what, in RFC 4648 base32,
-// lower case: 26 characters.
-var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-
-const idLength = 26
-
-func newID(prefix string, random io.Reader) (string, error) {
-	var b [16]byte
-	if _, err := io.ReadFull(random, b[:]); err != nil {
-		return "", fmt.Errorf("draw an id: %w", err)
-	}
-	return prefix + idEncoding.EncodeToString(b[:]), nil
-}
-
 // ValidTicketID reports whether s has the form of a ticket's id.
-func ValidTicketID(s string) bool { return validID("t_", s) }
+func ValidTicketID(s string) bool { return ids.Valid("t_", s) }
 
 // ValidGrantID reports whether s has the form of a grant's id.
-func ValidGrantID(s string) bool { return validID("g_", s) }
-
-func validID(prefix, s string) bool {
-	body, ok := strings.CutPrefix(s, prefix)
-	if !ok || len(body) != idLength {
-		return false
-	}
-	return strings.Trim(body, "abcdefghijklmnopqrstuvwxyz234567") == ""
-}
+func ValidGrantID(s string) bool { return ids.Valid("g_", s) }
 
 // strictUnmarshal decodes exactly one strict JSON value without unknown names.
 func strictUnmarshal(b []byte, v any) error {

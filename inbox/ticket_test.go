@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 )
 
 // legal is the table of the specification, written a second time.
@@ -57,7 +59,7 @@ func TestBindingDigestCoversEveryField(t *testing.T) {
 }
 
 func TestIDs(t *testing.T) {
-	id, err := newID("t_", bytes.NewReader(make([]byte, 16)))
+	id, err := ids.New("t_", bytes.NewReader(make([]byte, 16)))
 	if err != nil || id != "t_aaaaaaaaaaaaaaaaaaaaaaaaaa" || !ValidTicketID(id) || ValidGrantID(id) {
 		t.Errorf("id %q, %v", id, err)
 	}
@@ -66,7 +68,7 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%q counts as an id", bad)
 		}
 	}
-	if _, err := newID("t_", bytes.NewReader(nil)); err == nil {
+	if _, err := ids.New("t_", bytes.NewReader(nil)); err == nil {
 		t.Error("an id without randomness")
 	}
 }

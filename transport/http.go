@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 )
 
@@ -351,7 +352,7 @@ func (h *HTTP) initialize(out *post, r *http.Request, c caller, m jsonrpc.Messag
 // newConn returns a conn with a session id of its own, or nil when there is no
 // randomness to make one from.
 func (h *HTTP) newConn(who gate.Identity) *conn {
-	id, err := newID(h.srv.o.Rand, "s_")
+	id, err := ids.New("s_", h.srv.o.Rand)
 	if err != nil {
 		h.log.Error("no session id", "err", err)
 		return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
@@ -50,7 +51,7 @@ func (t terms) asksAnything() bool {
 // fly starts a request. Run gets the client it is for and returns when there
 // is an outcome; its context ends when the flight is given up.
 func (x *exchange) fly(ctx context.Context, token json.RawMessage, run func(context.Context, *flight) gate.Outcome) (*flight, *jsonrpc.Error) {
-	id, err := newID(x.c.srv.o.Rand, "f_")
+	id, err := ids.New("f_", x.c.srv.o.Rand)
 	if err != nil {
 		return nil, internalError(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
@@ -142,7 +143,7 @@ func (x *exchange) fitting(method string, params json.RawMessage) json.RawMessag
 		out, err = strictjson.Delete(params, "mode")
 	case mode == "url" && p.get("elicitationId") == nil:
 		var id string
-		if id, err = newID(x.c.srv.o.Rand, "e_"); err == nil {
+		if id, err = ids.New("e_", x.c.srv.o.Rand); err == nil {
 			out, err = strictjson.Set(params, "elicitationId", strictjson.AppendString(nil, id))
 		}
 	}

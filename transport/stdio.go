@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 )
 
@@ -23,7 +24,7 @@ import (
 // not end by that, such as a terminal, keeps one goroutine until its next line.
 func (s *Server) ServeStdio(ctx context.Context, who gate.Identity, in io.Reader, out io.Writer) error {
 	if who.SessionID == "" {
-		id, err := newID(s.o.Rand, "s_")
+		id, err := ids.New("s_", s.o.Rand)
 		if err != nil {
 			return fmt.Errorf("make a session id: %w", err)
 		}

@@ -33,7 +33,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -141,15 +140,3 @@ func def[T comparable](v *T, value T) {
 }
 
 var base32Lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-
-// newID returns prefix and 128 random bits as 26 base32 characters.
-func newID(r io.Reader, prefix string) (string, error) {
-	var b [16]byte
-	if _, err := io.ReadFull(r, b[:]); err != nil {
-		return "", err
-	}
-	var s strings.Builder
-	s.WriteString(prefix)
-	s.WriteString(base32Lower.EncodeToString(b[:]))
-	return s.String(), nil
-}

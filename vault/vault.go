@@ -33,6 +33,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mcp-gate/mcp-gate/internal/flock"
 )
 
 // ErrNotFound says that there is no secret of that name.
@@ -190,7 +192,7 @@ func (v *Vault) Lock(name string) (unlock func() error, err error) {
 	if err := os.MkdirAll(v.o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock secret %s: %w", name, err)
 	}
-	unlock, err = lockFile(strings.TrimSuffix(path, ".sealed") + ".lock")
+	unlock, err = flock.Lock(strings.TrimSuffix(path, ".sealed") + ".lock")
 	if err != nil {
 		return nil, fmt.Errorf("lock secret %s: %w", name, err)
 	}
@@ -241,7 +243,7 @@ func (v *Vault) findKey(create bool) ([]byte, error) {
 		if err := os.MkdirAll(v.o.Dir, 0o700); err != nil {
 			return nil, err
 		}
-		unlock, err := lockFile(filepath.Join(v.o.Dir, "vault.lock"))
+		unlock, err := flock.Lock(filepath.Join(v.o.Dir, "vault.lock"))
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package vault
+package flock
 
 import (
 	"errors"
@@ -8,7 +8,10 @@ import (
 	"syscall"
 )
 
-func lockFile(path string) (unlock func() error, err error) {
+// Lock waits until no other process, and nobody else in this one, holds the
+// file, and returns what lets it go. The lock goes with its holder, whatever
+// becomes of it; the file stays.
+func Lock(path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

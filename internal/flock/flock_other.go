@@ -1,12 +1,15 @@
 //go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd || windows)
 
-package vault
+package flock
 
 import "sync"
 
 var mutex sync.Mutex // these systems have no lock on files: one process uses a home
 
-func lockFile(string) (unlock func() error, err error) {
+// Lock waits until no other process, and nobody else in this one, holds the
+// file, and returns what lets it go. The lock goes with its holder, whatever
+// becomes of it; the file stays.
+func Lock(string) (unlock func() error, err error) {
 	mutex.Lock()
 	return func() error { mutex.Unlock(); return nil }, nil
 }

@@ -1,4 +1,4 @@
-package vault
+package flock
 
 import (
 	"errors"
@@ -7,7 +7,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-func lockFile(path string) (unlock func() error, err error) {
+// Lock waits until no other process, and nobody else in this one, holds the
+// file, and returns what lets it go. The lock goes with its holder, whatever
+// becomes of it; the file stays.
+func Lock(path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
