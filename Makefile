@@ -4,16 +4,16 @@
 GO ?= go
 E2E := e2e/node_modules/.installed
 
-.PHONY: build test race lint bench soak e2e fuzz clean
+.PHONY: build test race lint bench soak e2e fuzz clean python
 
 build:
 	$(GO) build -o bin/mcp-gate ./cmd/mcp-gate
 
-test: lint $(E2E)
+test: lint python $(E2E)
 	$(GO) test ./...
 
 # The race detector multiplies running times; CI runs it over everything.
-race: $(E2E)
+race: python $(E2E)
 	$(GO) test -race ./...
 
 lint:
@@ -27,15 +27,18 @@ bench: build
 	$(GO) run ./bench
 
 # Long rigs: thousands of kills, random faults.
-soak: $(E2E)
+soak: python $(E2E)
 	MCP_GATE_SOAK=1 $(GO) test -timeout 60m -run 'Soak|Kill' -v ./...
 
-e2e: $(E2E)
+e2e: python $(E2E)
 	$(GO) test -count=1 -v ./e2e
 
 fuzz:
 	@for p in internal/strictjson:FuzzCheck internal/jsonrpc:FuzzParse; do \
 	  $(GO) test -run '^$$' -fuzz "^$${p#*:}$$" -fuzztime 30s ./$${p%:*} || exit 1; done
+
+python:
+	@command -v python3 >/dev/null || { echo "make test needs Python 3 as python3: the replayed cases run a scripted server and client from testdata/cases. Install it (Debian: apt-get install python3) and try again."; exit 1; }
 
 $(E2E): e2e/package.json e2e/package-lock.json
 	@command -v npm >/dev/null || { echo "make test needs Node.js 20 or later with npm: the end-to-end tests run real MCP servers from it. Install it (Debian: apt-get install nodejs npm) and try again."; exit 1; }
