@@ -7,10 +7,12 @@ import (
 	"os"
 	"slices"
 
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/mcp-gate/mcp-gate/prefix"
-	"github.com/spf13/cobra"
 )
 
 type prefixFlags struct {
@@ -116,12 +118,12 @@ func (a *app) prefixDiff(file string, now prefix.Prefix) error {
 func (a *app) prefixTokens(e *engine, p prefix.Prefix) error {
 	direct := 0
 	for _, t := range e.gate.Tools().Entries() {
-		direct += prefix.EstimateTokens(string(t.Raw))
+		direct += catalog.EstimateTokens(t.Raw)
 	}
-	gated := prefix.EstimateTokens(p.Plain())
+	gated := catalog.EstimateTokens([]byte(p.Plain()))
 	if a.json {
 		return a.print(map[string]any{"prefix_tokens": gated, "direct_tokens": direct, "estimate": true})
 	}
-	_, err := fmt.Fprintf(a.stdout, "prefix  about %d tokens\ndirect  about %d tokens (all definitions)\nestimates, four bytes a token\n", gated, direct)
+	_, err := fmt.Fprintf(a.stdout, "prefix  about %d tokens\ndirect  about %d tokens (all definitions)\nestimates\n", gated, direct)
 	return err
 }

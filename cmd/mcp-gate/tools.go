@@ -10,21 +10,32 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/inbox"
+	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/mcp-gate/mcp-gate/upstream"
-	"github.com/spf13/cobra"
 )
 
 func (a *app) toolsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "tools", Short: "What is behind the gate"}
-	c.AddCommand(
-		&cobra.Command{
-			Use: "ls", Short: "List every tool of every server, with its class",
-			Args: cobra.NoArgs,
-			RunE: func(c *cobra.Command, _ []string) error { return a.toolsList(c.Context()) },
+	var tokens bool
+	ls := &cobra.Command{
+		Use: "ls", Short: "List every tool of every server, with its class",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if tokens {
+				return a.toolsTokens(c.Context())
+			}
+			return a.toolsList(c.Context())
 		},
+	}
+	ls.Flags().BoolVar(&tokens, "tokens", false, "estimate what each tool and server costs in tokens, direct against gated")
+	c.AddCommand(
+		ls,
 		&cobra.Command{
 			Use: "show TOOL", Short: "Show one tool: class and why, digest, exact definition",
 			Args: cobra.ExactArgs(1),
@@ -228,4 +239,64 @@ func nearest(set *catalog.Set, name string) string {
 		return ": mcp-gate tools ls lists them all"
 	}
 	return ": did you mean " + strings.Join(names, ", ") + "?"
+}
+
+// serverTokens is what a server's definitions cost, in JSON output.
+type serverTokens struct {
+	Server string      `json:"server"`
+	Tokens int         `json:"tokens"`
+	Tools  []toolToken `json:"tools"`
+}
+
+type toolToken struct {
+	ID     string `json:"id"`
+	Tokens int    `json:"tokens"`
+}
+
+// toolsTokens estimates what a model has to read if every tool is listed
+// directly, and what it reads through the gate.
+func (a *app) toolsTokens(ctx context.Context) (err error) {
+	e, err := a.start(ctx, engineOptions{exposure: gate.Meta})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if err := e.pool.Settled(ctx); err != nil {
+		return err
+	}
+	s, err := e.gate.Open(ctx, gate.Identity{Principal: "local", Scope: policy.ScopeAdmin})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	list, err := s.ListTools(ctx)
+	if err != nil {
+		return err
+	}
+	gated, direct := catalog.EstimateTokens(list), 0
+	servers := []serverTokens{}
+	for _, t := range e.gate.Tools().Entries() {
+		if len(servers) == 0 || servers[len(servers)-1].Server != t.ID.Server {
+			servers = append(servers, serverTokens{Server: t.ID.Server})
+		}
+		of := &servers[len(servers)-1]
+		n := catalog.EstimateTokens(t.Raw)
+		of.Tools, of.Tokens, direct = append(of.Tools, toolToken{t.ID.String(), n}), of.Tokens+n, direct+n
+	}
+	if a.json {
+		return a.print(map[string]any{"estimate": true, "direct": direct, "gated": gated, "servers": servers})
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, of := range servers {
+		fmt.Fprintf(w, "%d\t  %s\t\n", of.Tokens, of.Server)
+		for _, t := range of.Tools {
+			fmt.Fprintf(w, "%d\t    %s\t\n", t.Tokens, t.ID)
+		}
+	}
+	fmt.Fprintf(w, "%d\t  all of them listed directly\t\n%d\t  the gate's toolbox\t\n", direct, gated)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.stdout, "tokens, estimated: within about 4 % of a tokenizer's count on real definitions")
+	return err
 }

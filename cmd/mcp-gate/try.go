@@ -11,10 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/internal/sample"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
-	"github.com/spf13/cobra"
 )
 
 func (a *app) tryCommand() *cobra.Command {
@@ -197,10 +199,6 @@ func (d *demo) conclude() error {
 	return nil
 }
 
-// estimate is a rough count of tokens: English text and JSON run at about four
-// bytes each.
-func estimate(bytes int) int { return (bytes + 3) / 4 }
-
 func (d *demo) toolbox(ctx context.Context) (tryStep, error) {
 	s := tryStep{Name: "toolbox", Says: "What the client's model has to read before it can start"}
 	list, err := d.client.request(ctx, "tools/list", json.RawMessage("{}"))
@@ -211,18 +209,18 @@ func (d *demo) toolbox(ctx context.Context) (tryStep, error) {
 	if err != nil {
 		return s, err
 	}
-	direct, count, err := d.directSize(ctx)
+	direct, count, err := d.directTokens(ctx)
 	if err != nil {
 		return s, err
 	}
-	gated := len(tools)
-	s.Got = fmt.Sprintf("all %d tools listed directly: about %d tokens\nthe gate's toolbox:           about %d tokens (estimates, 4 bytes a token)", count, estimate(direct), estimate(gated))
+	gated := catalog.EstimateTokens(tools)
+	s.Got = fmt.Sprintf("all %d tools listed directly: about %d tokens\nthe gate's toolbox:           about %d tokens (estimates)", count, direct, gated)
 	s.OK = count > 30 && gated > 0 && gated < direct/4
 	return s, nil
 }
 
-// directSize asks each server itself what it would list.
-func (d *demo) directSize(ctx context.Context) (bytes, count int, err error) {
+// directTokens asks each server itself what it would list.
+func (d *demo) directTokens(ctx context.Context) (tokens, count int, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, 0, err
@@ -242,10 +240,10 @@ func (d *demo) directSize(ctx context.Context) (bytes, count int, err error) {
 		}
 		count += len(l.Tools)
 		for _, t := range l.Tools {
-			bytes += len(t)
+			tokens += catalog.EstimateTokens(t)
 		}
 	}
-	return bytes, count, nil
+	return tokens, count, nil
 }
 
 // tool calls one of the gate's tools and fills in a step.
