@@ -847,7 +847,7 @@ func smallEnvironment(c *replay) {
 }
 
 // hotReload changes one server's entry, and the order of both, while the other
-// runs a call.
+// runs a call. The new entry holds from the next start on.
 func hotReload(c *replay) {
 	dir := home(c.t, nil)
 	file := filepath.Join(dir, "config.jsonc")
@@ -875,8 +875,8 @@ func hotReload(c *replay) {
 		return string(raw)
 	}
 	c.write(file, fill("config.json"))
-	client := c.client(dir, "meta")
-	client.result(client.send("tools/call", `{"name":"find_tools","arguments":{"query":"echo"}}`)) // both are up
+	log := c.at("log")
+	client := connect(c.t, `{}`, "/bin/sh", append([]string{"-c", `log=$0; exec "$@" 2>"$log"`, log}, serving(dir, "meta")...)...)
 	c.until("start of both", func() bool { return c.has("a/starts") && c.has("b/starts") })
 	running := client.begin("a/echo", "{}")
 	c.until("call of a", func() bool { return c.calls("a") == 1 })
@@ -884,9 +884,15 @@ func hotReload(c *replay) {
 	if err := os.Rename(file+".new", file); err != nil {
 		c.t.Fatal(err)
 	}
-	c.until("second start of b", func() bool { return c.read("b/starts") == "1\n1\n" })
+	c.until("word that the change was seen", func() bool {
+		said, err := os.ReadFile(log)
+		return err == nil && bytes.Contains(said, []byte("they take effect when the gate is started anew"))
+	})
 	c.contains("the call", string(client.result(running)), "survived")
-	c.same("starts of a", c.read("a/starts"), "1\n")
+	c.same("starts", c.read("a/starts")+c.read("b/starts"), "1\n1\n")
+	client.result(client.send("tools/list", `{}`)) // the same session goes on
+	c.client(dir, "meta")
+	c.until("new entry of b", func() bool { return strings.HasSuffix(c.read("b/argv"), "\x00v2") })
 }
 
 func ownEntry(c *replay) {
