@@ -23,8 +23,9 @@ type ToolID struct {
 	Tool   string // the tool's name as the upstream gave it
 }
 
-// String returns the form that people and models write: alias/tool.
-func (id ToolID) String() string { return id.Server + "/" + id.Tool }
+// String returns the form that people and models write: alias/tool, or the bare
+// name where nobody knows whose it is.
+func (id ToolID) String() string { return strings.TrimPrefix(id.Server+"/"+id.Tool, "/") }
 
 // ParseToolID takes alias/tool apart at the first slash: an alias has none, a
 // tool's own name may.

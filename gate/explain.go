@@ -18,8 +18,7 @@ func (s *Session) Explain(ctx context.Context, name string, args json.RawMessage
 	}
 	c := &call{name: name, args: args, canAsk: canAsk, entry: entry, known: known && s.shows(entry.ID.Server)}
 	if !c.known {
-		c.entry = catalog.Entry{}
-		c.entry.ID, _ = catalog.ParseToolID(name) // a bare name leaves it empty
+		c.entry = nobodys(name)
 	}
 	facts, _ := s.decide(ctx, c)
 	return policy.Explain(s.g.ruling().rules, s.request(c), facts), nil

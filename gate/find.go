@@ -77,10 +77,25 @@ func (s *Session) callTool(ctx context.Context, req Request) Outcome {
 	}
 	c.entry, c.known = entry, known && s.shows(entry.ID.Server)
 	if !c.known {
-		c.entry = catalog.Entry{}
-		c.entry.ID, _ = catalog.ParseToolID(name) // for the audit; a bare name leaves it empty
+		c.entry = nobodys(name)
+		if id := c.entry.ID; s.shows(id.Server) { // what a server that does not run has, nobody knows
+			if c.unfit = s.g.opts.Caller.Up(id.Server); c.unfit != nil {
+				return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeServerDown, Rule: "step6.ready", About: policy.About{Tool: id}})
+			}
+		}
 	}
 	return s.road(ctx, c)
+}
+
+// nobodys stands for a tool that there is not, in the log and in what is said of
+// it; a name of any length may have been asked for.
+func nobodys(name string) catalog.Entry {
+	name = strings.ToValidUTF8(name[:min(len(name), 200)], "")
+	id, err := catalog.ParseToolID(name)
+	if err != nil {
+		id = catalog.ToolID{Tool: name}
+	}
+	return catalog.Entry{Tool: catalog.Tool{ID: id}}
 }
 
 // find looks a name up, and gives its server time to start where nobody has
@@ -297,6 +312,9 @@ func loadHeader(f found) string {
 
 // unknownName says that a name is nobody's, with the nearest ones.
 func (s *Session) unknownName(name string) string {
+	if e, ok, _ := s.set().Find(name); ok && s.profile.exposure() == Meta && s.mayKnow(e.ID) {
+		return fmt.Sprintf("%v is not called by its own name here: give it to call_tool, or to call_tool_read, as \"name\"", e.ID)
+	}
 	text := fmt.Sprintf("there is no tool %q", name)
 	if near := s.nearest(name); len(near) > 0 {
 		text += ". The nearest are " + strings.Join(near, ", ")

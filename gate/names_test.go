@@ -1,0 +1,43 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestANameThatIsNobodysIsSaidBack(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.open(t, Identity{})
+	say := func(name, args string) string {
+		out := s.Call(context.Background(), Request{Name: name, Args: json.RawMessage(args)})
+		if out.Error != nil {
+			return out.Error.Message
+		}
+		return string(out.Result)
+	}
+	long := strings.Repeat("é", 5000)
+	for _, c := range []struct{ name, args, want, not string }{
+		{"call_tool", `{"name":"nope"}`, "there is no tool nope", ""},
+		{"call_tool", `{"name":"hub/nope"}`, "there is no tool hub/nope", ""},
+		{"call_tool", `{"name":"call_tool"}`, "there is no tool call_tool", ""},
+		{"call_tool", `{"name":"` + long + `"}`, "there is no tool é", strings.Repeat("é", 101)},
+		{"hub/get_issue", `{}`, "give it to call_tool", "there is no tool"},
+		{"hub_nope", `{}`, `there is no tool "hub_nope"`, ""},
+	} {
+		got := say(c.name, c.args)
+		if !strings.Contains(got, c.want) || c.not != "" && strings.Contains(got, c.not) {
+			t.Errorf("%s %.60s: got %.300s", c.name, c.args, got)
+		}
+	}
+
+	// Of a server that does not run nobody can say that it has no such tool.
+	r.caller.down = errors.New("its process ended")
+	r.refusedAs(t, s.Call(context.Background(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/nope"}`)}), "server-down")
+	r.refusedAs(t, s.Call(context.Background(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"elsewhere/nope"}`)}), "unknown")
+	if sent := r.caller.calls(); len(sent) > 0 {
+		t.Errorf("sent %q", sent)
+	}
+}
