@@ -186,7 +186,7 @@ func (s *Session) view(ctx context.Context, c *call, d policy.Decision) inbox.Vi
 		Last:       last,
 		Rule:       inbox.Rule{Name: d.Rule, Where: d.By.Source.String(), Reason: d.Reason()},
 		Undo:       s.undoText(c, d),
-		Fallback:   fallback, Wait: s.g.opts.Wait,
+		Fallback:   fallback, Wait: s.wait(),
 		Level: s.need(c),
 	}
 	if usual := inbox.Level(policy.LeastLevel(c.entry.Class.Permission)); v.Level < usual {
@@ -249,7 +249,7 @@ func (s *Session) goOn(ctx context.Context, c *call, t inbox.Ticket, d policy.De
 	case inbox.Approved:
 		return s.dispatch(ctx, c, t)
 	case inbox.Running:
-		wait, cancel := context.WithTimeout(ctx, s.g.opts.Wait)
+		wait, cancel := context.WithTimeout(ctx, s.wait())
 		defer cancel()
 		after, err := s.g.opts.Inbox.Wait(wait, t.ID, inbox.Running)
 		if after.State == inbox.Running || err != nil {
@@ -282,7 +282,7 @@ func (s *Session) ended(c *call, t inbox.Ticket) Outcome {
 // asked, and in any case in the inbox, where somebody may answer meanwhile.
 func (s *Session) put(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 	if !s.canAsk(c) {
-		wait, cancel := context.WithTimeout(ctx, s.g.opts.Wait)
+		wait, cancel := context.WithTimeout(ctx, s.wait())
 		defer cancel()
 		after, err := s.g.opts.Inbox.Wait(wait, t.ID, inbox.Pending)
 		if err == nil && after.State != inbox.Pending {
@@ -299,7 +299,7 @@ func (s *Session) put(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 	}()
 	return Outcome{Ask: &Ask{
 		Ticket: t.ID, Message: message, Schema: inbox.FormSchema(offered),
-		Wait: s.g.opts.Wait, Expires: t.Binding.Expires, Decided: decided,
+		Wait: s.wait(), Expires: t.Binding.Expires, Decided: decided,
 	}}
 }
 
@@ -308,6 +308,14 @@ func (s *Session) put(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 func form(t inbox.Ticket) (message string, offered []inbox.Answer) {
 	message, whole := t.View.Elicitation()
 	return message, inbox.Offered(t.Level, inbox.L0, whole, t.View.Class == engagement.Destructive)
+}
+
+// wait is how long this client bears to have a call held open.
+func (s *Session) wait() time.Duration {
+	if wait, ok := s.g.opts.Waits[s.who.Client]; ok {
+		return wait
+	}
+	return s.g.opts.Wait
 }
 
 // canAsk reports whether this client's answers are still taken for a person's.

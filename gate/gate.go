@@ -155,10 +155,11 @@ type Options struct {
 	Now     func() time.Time
 	Rand    io.Reader // for ids; crypto/rand.Reader outside tests
 
-	Wait      time.Duration // how long a person is waited for while a call is held open
-	Expires   time.Duration // how long a question lasts where nothing is held open
-	FirstList time.Duration // how long a list, and a call of a tool nobody knows yet, waits for servers that start
-	FirstFind time.Duration // how long a search does
+	Waits     map[string]time.Duration // by the name a client was started under, instead of Wait
+	Wait      time.Duration            // how long a person is waited for while a call is held open
+	Expires   time.Duration            // how long a question lasts where nothing is held open
+	FirstList time.Duration            // how long a list, and a call of a tool nobody knows yet, waits for servers that start
+	FirstFind time.Duration            // how long a search does
 
 	// Kept is where results are kept that are large or may not leave. It may be
 	// nil: what may not leave is gone then, and what is large passes.

@@ -236,8 +236,19 @@ func (e *engine) gateOptions(servers []gate.Server, o engineOptions, rec gate.Re
 		Servers: servers, Profiles: e.profiles(o), Rules: e.cfg.Policy.Rules,
 		Fallback: fallbackOf(e.cfg), PolicyVersion: policyVersion(e.cfg), Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
 		Caller: caller{e.pool}, Audit: rec, Resolve: resolve, Log: e.log, Now: time.Now, Rand: rand.Reader,
-		Wait: askWait, FirstList: firstList, FirstFind: firstFind,
+		Wait: askWait, Waits: waitsOf(e.cfg), FirstList: firstList, FirstFind: firstFind,
 	}
+}
+
+// waitsOf is how long the named clients bear to have a call held open.
+func waitsOf(cfg config.Config) map[string]time.Duration {
+	waits := map[string]time.Duration{}
+	for _, c := range cfg.Clients {
+		if c.Wait > 0 {
+			waits[c.Name] = c.Wait
+		}
+	}
+	return waits
 }
 
 // fallbackOf is what becomes of a question that nobody answers: it waits in

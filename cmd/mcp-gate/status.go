@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/inbox"
-	"github.com/spf13/cobra"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -45,8 +49,12 @@ func (a *app) status() error {
 		}
 		docs = append(docs, reply.Status)
 	}
+	attention, err := a.attention(h)
+	if err != nil {
+		return err
+	}
 	if a.json {
-		return a.print(map[string]any{"home": h.Dir, "gates": docs, "configured": configured(cfg)})
+		return a.print(map[string]any{"home": h.Dir, "gates": docs, "configured": configured(cfg), "attention": attention})
 	}
 	fmt.Fprintf(a.stdout, "home  %s\n", h.Dir)
 	if len(docs) == 0 {
@@ -56,6 +64,9 @@ func (a *app) status() error {
 		if err := a.showGate(d); err != nil {
 			return err
 		}
+	}
+	if attention != nil {
+		fmt.Fprintf(a.stdout, "asked %d times in 30 days; %d calls ran by a grant and %d in review instead\n", attention.Asks, attention.Grants, attention.Reviews)
 	}
 	fmt.Fprintln(a.stdout, "configured:")
 	w := tabwriter.NewWriter(a.stdout, 2, 0, 2, ' ', 0)
@@ -70,6 +81,21 @@ func (a *app) status() error {
 		}
 	}
 	return w.Flush()
+}
+
+// attention is how often people were asked in the last 30 days, and how they
+// answered; nil where nobody ever was.
+func (a *app) attention(h config.Home) (stats *inbox.Stats, err error) {
+	if _, err := os.Stat(h.DB()); err != nil {
+		return nil, nil
+	}
+	d, err := a.openDesk()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	found, err := d.Stats(context.Background(), time.Now().AddDate(0, 0, -30))
+	return &found, err
 }
 
 func (a *app) showGate(d *statusDoc) error {
