@@ -139,7 +139,11 @@ func (s *Session) verified(ctx context.Context, c *call, d policy.Decision) poli
 
 // refuse writes a refusal down and words it.
 func (s *Session) refuse(c *call, d policy.Decision) Outcome {
-	if err := s.g.opts.Audit.Record(s.event(audit.Refusal, c, d)); err != nil {
+	e := s.event(audit.Refusal, c, d)
+	if d.Code == policy.CodeHeld {
+		e.Note = "definition " + word(d.About.Pin)
+	}
+	if err := s.g.opts.Audit.Record(e); err != nil {
 		s.g.opts.Log.Error("a refusal could not be written down", "error", err)
 	}
 	return Outcome{Result: refusal(d, c.ticket, c.unfit)}

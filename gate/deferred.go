@@ -43,6 +43,9 @@ func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome
 		return s.endStale(ctx, c, t, policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "artifact", About: policy.About{Tool: c.entry.ID}})
 	}
 	_, d := s.decide(ctx, c)
+	if d.Verdict != policy.Deny {
+		d = s.verified(ctx, c, d)
+	}
 	if d.Verdict == policy.Deny {
 		return s.endStale(ctx, c, t, d)
 	}
@@ -292,7 +295,9 @@ func (g *Gate) runTicket(ctx context.Context, t inbox.Ticket) bool {
 	if !ok || server.ID != t.Binding.Server || server.Launch != t.Launch && !g.opts.Person {
 		return false // another gate's
 	}
-	g.await(ctx, g.opts.FirstList, server.Alias)
+	if t.View.Tool.Tool != artifactsRead && !g.verify(ctx, server.Alias) {
+		return false // its server has not shown what would run; later
+	}
 	s, err := g.sessionOf(ctx, t)
 	if err != nil {
 		g.opts.Log.Warn("an allowed call cannot be run: its session is not known", "ticket", t.ID, "error", err)

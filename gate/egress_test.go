@@ -672,3 +672,17 @@ func TestAStoredResultLeavesByWhatHoldsNow(t *testing.T) {
 		t.Errorf("after the owner closed it: %s", out.Result)
 	}
 }
+
+// What was approved must be what runs, also where the record of the definition
+// stands in for a server that has not shown itself yet.
+func TestAnAllowedCallWaitsForItsServersDefinition(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.open(t, Identity{})
+	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
+	r.gate.mu.Lock()
+	hub := r.gate.offered["hub"]
+	hub.live = false // as after a restart
+	r.gate.offered["hub"] = hub
+	r.gate.mu.Unlock()
+	r.refusedAs(t, s.Resume(t.Context(), ask.Ticket, Reply{Accepted, "allow-once", 1e9}, Request{}), "unverified")
+}
