@@ -570,3 +570,75 @@ func outside(prefix, alias string) []string {
 	}
 	return lines
 }
+
+// What was accepted is answered with before any server is up: one that never
+// answers its handshake and one that is gone cost the first list nothing, and
+// neither do all of them.
+func TestAColdStartAnswersFromTheRecord(t *testing.T) {
+	t.Parallel()
+	s := newStand(t)
+	const servers = 20
+	for i := range servers {
+		alias := fmt.Sprintf("s%02d", i)
+		s.fake(alias, alias, alias+"/lists", strings.ReplaceAll(notesTools, "note", alias+" note"), "Serves "+alias+".")
+	}
+	s.freshHome()
+	want := s.settledSights()
+	if n := strings.Count(want["direct"].list, `{"name":"s`); n != 2*servers {
+		t.Fatalf("%d definitions in the list of %d servers with two tools each", n, servers)
+	}
+	for _, tt := range []struct {
+		name  string
+		never int // servers that never answer; one more is gone
+	}{{"one hangs and one is gone", 1}, {"no server is ever up", servers - 1}} {
+		for _, profile := range []string{"direct", "meta"} {
+			s.write()
+			for i := range servers {
+				alias := fmt.Sprintf("s%02d", i)
+				s.present(alias, i != 0)
+				s.when(alias, "0s")
+				if 0 < i && i <= tt.never {
+					s.when(alias, "never")
+				}
+				if err := os.Remove(s.at(alias + ".starts")); err != nil && !errors.Is(err, os.ErrNotExist) {
+					t.Fatal(err)
+				}
+			}
+			s.checkCold(tt.name+", "+profile, profile, want[profile])
+			if begun, err := filepath.Glob(s.at("*.starts")); err != nil || tt.never == servers-1 && len(begun) > 0 {
+				t.Errorf("%s, %s: %q are up, which should not be, %v", tt.name, profile, begun, err)
+			}
+		}
+	}
+}
+
+// checkCold asks a gate that has just started. A call of a server that never
+// answers was there first and waits for it as long as a gate waits for any
+// server: who is answered before it has not waited.
+func (s *stand) checkCold(name, profile string, want sights) {
+	s.t.Helper()
+	a := s.spawn(nobody, built.gate, "--profile", profile)
+	defer a.kill()
+	var call <-chan jsonrpc.Message
+	ask := func(method, params string) json.RawMessage {
+		s.t.Helper()
+		m, err := a.request(method, params)
+		if err != nil || m.Error != nil {
+			s.t.Fatalf("%s: %s: %v%s\n%s", name, method, err, m.Error, a.log)
+		}
+		if method == "initialize" {
+			a.write(jsonrpc.AppendNotification(nil, "notifications/initialized", nil))
+			_, call = a.begin("tools/call", callParams("s01/lists", `{}`))
+		}
+		return m.Result
+	}
+	got := s.look(ask)
+	select {
+	case m := <-call:
+		s.t.Errorf("%s: a list waited for a server as long as a call did, which gives %s%s", name, m.Result, m.Error)
+	default:
+	}
+	if got != want {
+		s.t.Errorf("%s: other bytes\n%s", name, difference(want, got))
+	}
+}
