@@ -51,12 +51,16 @@ func run(args []string, stdout, stderr io.Writer) error {
 	n := f.Int("n", 1, "upstreams")
 	tools := f.Int("tools", serverTools, "tools of an upstream")
 	web := f.Bool("http", false, "serve HTTP")
+	unless := f.String("unless", "", "answer nothing where this file is")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
 	switch mode := args[0]; {
 	case mode == "upstream" && *web:
 		return newUpstream(*tools).serveHTTP()
+	case mode == "upstream" && exists(*unless):
+		_, err := io.Copy(io.Discard, os.Stdin)
+		return err
 	case mode == "upstream":
 		return newUpstream(*tools).serve(os.Stdin, os.Stdout)
 	case mode == "floor" && *web:
@@ -67,6 +71,11 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return pipe(*tools)
 	}
 	return fmt.Errorf("unknown mode %q: want upstream, floor or pipe", args[0])
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 func measureAll(args []string, stdout, stderr io.Writer) (err error) {

@@ -21,12 +21,13 @@ type plan struct {
 	list     int   // tools of the large list; 0 for none
 	lists    int   // times it is asked for
 	servers  []int // cold starts with so many
+	accepted bool  // and one of servers on record
 	settle   time.Duration
 }
 
 var (
 	wholePlan = plan{slices: 4, trips: 400, tripTime: 400 * time.Millisecond, burst: 150 * time.Millisecond, blobs: 4, blobSize: 10_000_000,
-		list: 10_000, lists: 3, servers: []int{1, 10, 20}, settle: 500 * time.Millisecond}
+		list: 10_000, lists: 3, servers: []int{1, 10, 20}, accepted: true, settle: 500 * time.Millisecond}
 	quickPlan = plan{slices: 2, trips: 200, tripTime: 200 * time.Millisecond, burst: 100 * time.Millisecond, blobs: 2, blobSize: 10_000_000,
 		servers: []int{1, 10}, settle: 100 * time.Millisecond}
 )
@@ -264,7 +265,8 @@ func (b *bench) listsOf(round int, t target, p *process) error {
 	return nil
 }
 
-// cold measures the way from nothing to the first complete list.
+// cold measures the way from nothing to the first complete list, of servers
+// never seen and of servers on record.
 func (b *bench) cold(round int) {
 	for _, n := range b.servers {
 		for _, t := range b.shuffled(coldTargets) {
@@ -277,6 +279,9 @@ func (b *bench) cold(round int) {
 			b.table.add(coldListed(n), t, round, millis(p.listed))
 			p.stop()
 		}
+	}
+	if b.accepted {
+		b.coldAccepted(round)
 	}
 }
 

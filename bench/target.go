@@ -68,30 +68,41 @@ func selfCommand(mode string, args ...string) func(env, target, int, int) (*exec
 	}
 }
 
-// gateCommand starts mcp-gate as a user does, on a home of its own. The
-// servers' tools are declared, so that nobody is asked and the results may
-// leave: what is measured is a call that runs.
+// gateCommand starts mcp-gate as a user does, on a home of its own.
 func gateCommand(e env, t target, servers, tools int) (*exec.Cmd, error) {
+	home, err := e.home(servers, func(int) (string, []string) { return e.self, []string{"upstream", "-tools", strconv.Itoa(tools)} })
+	if err != nil {
+		return nil, err
+	}
+	return e.serveHome(t, home), nil
+}
+
+func (e env) serveHome(t target, home string) *exec.Cmd {
+	return exec.Command(e.gate, append([]string{"--home", home, "serve"}, t.serve...)...)
+}
+
+// home makes one with so many servers. Their tools are declared, so that
+// nobody is asked and the results may leave: what is measured is a call that
+// runs.
+func (e env) home(servers int, command func(i int) (string, []string)) (string, error) {
 	*e.n++
 	home := filepath.Join(e.tmp, "home"+strconv.Itoa(*e.n))
 	if err := os.Mkdir(home, 0o700); err != nil {
-		return nil, err
+		return "", err
 	}
 	entries := map[string]any{}
 	for i := range servers {
+		program, args := command(i)
 		entries["s"+strconv.Itoa(i)] = map[string]any{
-			"command": e.self, "args": []string{"upstream", "-tools", strconv.Itoa(tools)},
+			"command": program, "args": args,
 			"tools": map[string]any{"*": map[string]string{"permission": "read", "egress": "metadata"}},
 		}
 	}
 	config, err := json.Marshal(map[string]any{"servers": entries, "log": map[string]string{"level": "warn"}})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(home, "config.jsonc"), config, 0o600); err != nil {
-		return nil, err
-	}
-	return exec.Command(e.gate, append([]string{"--home", home, "serve"}, t.serve...)...), nil
+	return home, os.WriteFile(filepath.Join(home, "config.jsonc"), config, 0o600)
 }
 
 // launch starts a target and waits until its list is complete.
@@ -100,6 +111,11 @@ func (e env) launch(t target, servers, tools int) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.await(cmd, t, servers, tools)
+}
+
+// await starts a command of a target and waits until its list is complete.
+func (e env) await(cmd *exec.Cmd, t target, servers, tools int) (*process, error) {
 	want := servers * (tools - 2) // echo and blob are not counted
 	if t.meta {
 		want = 0
