@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/policy"
@@ -31,16 +32,24 @@ type offering struct {
 }
 
 // recall takes up what is on record for each server, so that lists and
-// searches need none of them to be up.
+// searches need none of them to be up. It reads a file a definition, side by
+// side for the servers: every start waits for it.
 func (g *Gate) recall() {
 	if g.opts.Acceptance == nil {
 		return
 	}
+	var mu sync.Mutex // guards offered, which nobody else has yet
+	var all sync.WaitGroup
 	for alias := range g.ruling().servers {
-		if entries, text := g.opts.Acceptance.Known(alias); len(entries) > 0 {
-			g.offered[alias] = offering{entries: entries, instructions: text}
-		}
+		all.Go(func() {
+			if entries, text := g.opts.Acceptance.Known(alias); len(entries) > 0 {
+				mu.Lock()
+				defer mu.Unlock()
+				g.offered[alias] = offering{entries: entries, instructions: text}
+			}
+		})
 	}
+	all.Wait()
 	g.renew()
 }
 
