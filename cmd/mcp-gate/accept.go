@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -27,10 +28,11 @@ type acceptance struct {
 	mu      sync.Mutex               // guards what follows
 	servers map[string]config.Server // by alias
 	lock    catalog.Lock
+	judged  map[string]catalog.Record // by alias, the record that its offer was judged by
 }
 
 func newAcceptance(home config.Home, cfg config.Config, log *slog.Logger) *acceptance {
-	a := &acceptance{ledger: catalog.NewLedger(home.Lock(), home.Catalog()), log: log}
+	a := &acceptance{ledger: catalog.NewLedger(home.Lock(), home.Catalog()), log: log, judged: map[string]catalog.Record{}}
 	a.replace(cfg)
 	a.reload()
 	return a
@@ -78,9 +80,27 @@ func (a *acceptance) Offer(alias string, o catalog.Offer) (catalog.Judgement, []
 	if err != nil {
 		a.log.Error("what a server offers could not be recorded", "server", alias, "error", err)
 	}
-	a.reload()
+	lock := a.reload()
+	a.mu.Lock()
+	a.judged[alias] = lock.Servers[a.servers[alias].Key]
+	a.mu.Unlock()
 	entries, text := a.Known(alias)
 	return j, entries, text
+}
+
+// changed reads the record anew and names the servers whose offers were judged
+// by another: somebody accepted, or took back, in another process.
+func (a *acceptance) changed() []string {
+	lock := a.reload()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var aliases []string
+	for alias, before := range a.judged {
+		if !reflect.DeepEqual(lock.Servers[a.servers[alias].Key], before) {
+			aliases = append(aliases, alias)
+		}
+	}
+	return aliases
 }
 
 func (a *app) acceptCommand() *cobra.Command {

@@ -19,7 +19,8 @@ const reloadPause = time.Second
 // watch tells the gate what the owner says now, each time the configuration
 // was written. One that has faults changes nothing, and each fault is logged.
 func (e *engine) watch(ctx context.Context, a *app) error {
-	seen := e.stamp()
+	own := []string{e.home.Config(), e.home.ConfigYAML()}
+	seen, accepted := stamp(own...), stamp(e.home.Lock())
 	timer := time.NewTicker(reloadPause)
 	defer timer.Stop()
 	for {
@@ -28,17 +29,33 @@ func (e *engine) watch(ctx context.Context, a *app) error {
 			return nil
 		case <-timer.C:
 		}
-		if now := e.stamp(); now != seen {
+		if now := stamp(own...); now != seen {
 			seen = now
 			e.reload(a)
+		}
+		if now := stamp(e.home.Lock()); now != accepted {
+			accepted = now
+			e.rejudge()
 		}
 	}
 }
 
-// stamp tells one state of the configuration file from another.
-func (e *engine) stamp() string {
+// rejudge holds what servers show against a record that another process wrote,
+// so that a person's mcp-gate accept counts at once.
+func (e *engine) rejudge() {
+	e.offers.Lock()
+	defer e.offers.Unlock()
+	for _, alias := range e.acceptance.changed() {
+		if listing, ok := e.pool.Listing(alias); ok {
+			e.gate.Offer(alias, listing.Tools)
+		}
+	}
+}
+
+// stamp tells one state of files from another.
+func stamp(paths ...string) string {
 	var stamp string
-	for _, path := range []string{e.home.Config(), e.home.ConfigYAML()} {
+	for _, path := range paths {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
