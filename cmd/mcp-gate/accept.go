@@ -213,7 +213,7 @@ func (a *app) acceptYes(ctx context.Context, n int, yes bool) (err error) {
 		return nil
 	}
 	fmt.Fprintf(a.stderr, "Accept these %d? Type yes to accept: ", n)
-	line, _ := bufio.NewReader(a.stdin).ReadString('\n')
+	line, _ := bufio.NewReader(a.in()).ReadString('\n')
 	if strings.TrimSpace(line) != "yes" {
 		return errors.New("nothing was accepted")
 	}

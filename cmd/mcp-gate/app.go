@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            config.Env
+	interrupted    <-chan struct{} // closed when a signal asks the command to end
 	environ        []string
 
 	homeFlag string
@@ -81,6 +83,31 @@ func (a *app) logger(cfg config.Log, serving bool) *slog.Logger {
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// in is standard input with reads that end when the command is interrupted. A
+// read of a terminal or a pipe cannot be called back, so it is left behind.
+func (a *app) in() io.Reader { return interruptible{a.stdin, a.interrupted} }
+
+type interruptible struct {
+	io.Reader
+	interrupted <-chan struct{}
+}
+
+func (i interruptible) Read(p []byte) (int, error) {
+	var n int
+	var err error
+	buf, read := make([]byte, len(p)), make(chan struct{})
+	go func() {
+		n, err = i.Reader.Read(buf)
+		close(read)
+	}()
+	select {
+	case <-read:
+		return copy(p, buf[:n]), err
+	case <-i.interrupted:
+		return 0, context.Canceled
+	}
 }
 
 // shown is a foreign text for standard output: the very bytes for a program, and

@@ -36,7 +36,7 @@ terminal. Only the tool's own server is started.`,
 				text := []byte(args[1])
 				if args[1] == "-" {
 					var err error
-					if text, err = readAll(a.stdin); err != nil {
+					if text, err = readAll(a.in()); err != nil {
 						return err
 					}
 				}
@@ -90,7 +90,7 @@ func (a *app) call(ctx context.Context, name string, args json.RawMessage, profi
 func (a *app) askHere(ask *gate.Ask) gate.Reply {
 	fmt.Fprintf(a.stderr, "\n%s\nAllow this call once? Type yes to allow: ", ask.Message)
 	start := time.Now()
-	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	line, err := bufio.NewReader(a.in()).ReadString('\n')
 	r := gate.Reply{Action: gate.Accepted, Decision: "deny", After: time.Since(start)}
 	if err != nil {
 		r.Action = gate.NoAnswer

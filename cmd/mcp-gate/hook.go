@@ -76,7 +76,7 @@ type promptInput struct {
 }
 
 func (a *app) promptHook() error {
-	raw, err := readAll(a.stdin)
+	raw, err := readAll(a.in())
 	if err != nil {
 		return err
 	}

@@ -267,7 +267,7 @@ func (im *importing) readAnswers() error {
 	var data []byte
 	var err error
 	if im.o.answers == "-" {
-		data, err = readAll(im.a.stdin)
+		data, err = readAll(im.a.in())
 	} else {
 		data, err = readFileBounded(im.o.answers)
 	}
@@ -414,7 +414,7 @@ func (im *importing) confirm() error {
 	if !im.o.yes && !tty {
 		return usage(errors.New("nobody can be asked here: add --yes to write without a question"))
 	}
-	in := bufio.NewReader(im.a.stdin)
+	in := bufio.NewReader(im.a.in())
 	if err := im.ask(in, tty && im.o.answers != "-"); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ type lineWorker func(r io.Reader, w io.Writer) (bad int, err error)
 
 // lines runs a worker over the standard streams.
 func (a *app) lines(work lineWorker) error {
-	bad, err := work(a.stdin, a.stdout)
+	bad, err := work(a.in(), a.stdout)
 	if err == nil && bad > 0 {
 		err = fmt.Errorf("%d lines could not be read: their place holds the error", bad)
 	}

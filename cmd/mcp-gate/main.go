@@ -29,6 +29,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second signal does not wait for an orderly end
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -38,7 +39,7 @@ func main() {
 // environment, and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.LookupEnv, environ: os.Environ()}
-	a.env = a.withSecrets(os.LookupEnv)
+	a.env, a.interrupted = a.withSecrets(os.LookupEnv), ctx.Done()
 	root := a.command()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -49,7 +50,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !errors.As(err, &e) {
 		e = &exitError{exitFailed, err}
 	}
-	if e.err != nil {
+	switch {
+	case ctx.Err() != nil && errors.Is(e.err, context.Canceled):
+		fmt.Fprintln(stderr, "mcp-gate: interrupted")
+	case e.err != nil:
 		report(stderr, e.err)
 	}
 	if needed := a.needed.Load(); needed != nil && e.code == exitFailed {

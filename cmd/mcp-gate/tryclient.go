@@ -144,7 +144,10 @@ func (d *demo) answer(message string) (string, error) {
 		d.tell("   answered yes by --yes, by no person\n")
 	} else {
 		fmt.Fprint(d.a.stderr, "   Allow this call once? Type yes to allow: ")
-		line, err := bufio.NewReader(d.a.stdin).ReadString('\n')
+		line, err := bufio.NewReader(d.a.in()).ReadString('\n')
+		if errors.Is(err, context.Canceled) {
+			return "", err
+		}
 		if err != nil && line == "" {
 			return "", fmt.Errorf("nobody answered: run try in a terminal, or with --yes")
 		}
