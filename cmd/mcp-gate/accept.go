@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -236,7 +238,11 @@ func (e *engine) held() ([]held, error) {
 		j := lock.Judge(o)
 		for _, st := range j.Tools {
 			if st.State != catalog.Accepted {
-				all = append(all, heldTool(ledger, o, st))
+				h := heldTool(ledger, o, st)
+				if before := lock.Servers[s.Key].ServerID; before != "" && before != s.ID() {
+					h.Changes = append([]string{"its server is now " + startedBy(s.Written)}, h.Changes...)
+				}
+				all = append(all, h)
 			}
 		}
 		if t := j.Instructions; t.State != 0 && t.State != catalog.Accepted {
@@ -244,6 +250,18 @@ func (e *engine) held() ([]held, error) {
 		}
 	}
 	return all, nil
+}
+
+// startedBy says how a server is started or reached, as its owner wrote it:
+// variables keep their names.
+func startedBy(e config.Endpoint) string {
+	words := append([]string{cmp.Or(e.URL, e.Command)}, e.Args...)
+	for i, w := range words {
+		if words[i] = catalog.Visible(w); strings.ContainsAny(w, " \t\n") || w == "" {
+			words[i] = strconv.Quote(words[i])
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func heldTool(ledger *catalog.Ledger, o catalog.Offer, st catalog.Status) held {
@@ -260,6 +278,9 @@ func heldTool(ledger *catalog.Ledger, o catalog.Offer, st catalog.Status) held {
 	changes, err := catalog.Diff(old.Raw, st.Offered.Tool.Raw)
 	if err != nil {
 		h.Changes = []string{err.Error()}
+	}
+	if err == nil && len(changes) == 0 {
+		h.Changes = append(h.Changes, "its definition is the accepted one")
 	}
 	for _, c := range changes {
 		h.Changes = append(h.Changes, c.Text(nil))
