@@ -9,8 +9,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/lmittmann/tint"
 	"github.com/mcp-gate/mcp-gate/config"
@@ -77,6 +80,23 @@ func (a *app) logger(cfg config.Log, serving bool) *slog.Logger {
 		return slog.New(tint.NewTextHandler(a.stderr, &tint.Options{Level: level, NoColor: plain || !isTerminal(a.stderr)}))
 	}
 	return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+func (a *app) setLogLevel(word string) error {
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, word) {
+		return errors.New("want one of debug, info, warn, error")
+	}
+	a.logLevel = word
+	return nil
+}
+
+// callerName checks a name for who calls, which stands in the record and on
+// cards beside the gate's own words.
+func callerName(name string) error {
+	if name == "" || len(name) > 128 || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return usage(fmt.Errorf("%.40q is no name for a caller: want 1 to 128 bytes that can be printed", name))
+	}
+	return nil
 }
 
 // isTerminal reports whether a stream is a terminal.

@@ -26,7 +26,8 @@ func (a *app) callCommand() *cobra.Command {
 		Long: `Call one tool (server/tool) with a JSON object of arguments; "-" reads them from
 standard input. The call is judged by the same policy and written into the same
 audit log as a client's. Where a person is needed you are asked, if this is a
-terminal. Only the tool's own server is started.`,
+terminal. Only the tool's own server is started, or all of them where TOOL is the
+tool's name alone.`,
 		Example:           `  mcp-gate call files/read_file '{"path":"notes.md"}'`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -53,15 +54,18 @@ terminal. Only the tool's own server is started.`,
 }
 
 func (a *app) call(ctx context.Context, name string, args json.RawMessage, profile string) (err error) {
-	id, err := catalog.ParseToolID(name)
-	if err != nil {
-		return usage(err)
-	}
+	id, _ := catalog.ParseToolID(name) // of a bare name every server may be the one
 	e, err := a.start(ctx, engineOptions{only: id.Server, exposure: gate.Meta})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
+	if id.Server == "" {
+		if id, err = e.bare(ctx, name); err != nil {
+			return err
+		}
+		name = id.String()
+	}
 	if _, ok := e.cfg.Server(id.Server); !ok {
 		return usage(fmt.Errorf("there is no server %q in the configuration%s", id.Server, e.serverNames()))
 	}
@@ -70,7 +74,7 @@ func (a *app) call(ctx context.Context, name string, args json.RawMessage, profi
 	}
 	s, err := e.gate.Open(ctx, gate.Identity{Principal: "local", Scope: policy.ScopeAdmin, Profile: profile, Client: "mcp-gate call", Conversation: a.conversation()})
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	defer s.Close()
 	wrapped := append([]byte(`{"name":`), strictjson.AppendString(nil, name)...)
@@ -83,6 +87,21 @@ func (a *app) call(ctx context.Context, name string, args json.RawMessage, profi
 		out = s.Resume(ctx, out.Ask.Ticket, a.askHere(out.Ask), req)
 	}
 	return a.showOutcome(out)
+}
+
+// bare finds the one tool that has a name of another form than server/tool.
+func (e *engine) bare(ctx context.Context, name string) (catalog.ToolID, error) {
+	if err := e.pool.Settled(ctx); err != nil {
+		return catalog.ToolID{}, err
+	}
+	entry, ok, err := e.gate.Tools().Find(name)
+	if err == nil && !ok {
+		err = fmt.Errorf("there is no tool %q%s", name, nearest(e.gate.Tools(), name))
+	}
+	if err != nil {
+		return catalog.ToolID{}, usage(err)
+	}
+	return entry.ID, nil
 }
 
 // askHere puts a question to the person at the terminal. Enter alone never

@@ -125,7 +125,7 @@ func (a *app) command() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.homeFlag, "home", "", "folder with configuration and state (default $MCP_GATE_HOME, else mcp-gate in your configuration folder)")
 	flags.BoolVar(&a.json, "json", false, "print one JSON document")
-	flags.StringVar(&a.logLevel, "log-level", "", "debug, info, warn or error (default from the configuration)")
+	flags.Func("log-level", "debug, info, warn or error (default from the configuration)", a.setLogLevel)
 	root.AddCommand(
 		a.serveCommand(), a.tryCommand(), a.callCommand(), a.toolsCommand(), a.statusCommand(),
 		a.engagementCommand(), a.readCommand(), a.hookCommand(), a.policyCommand(), a.reviewCommand(), a.artifactsCommand(), a.acceptCommand(), a.prefixCommand(),

@@ -62,6 +62,12 @@ func (a *app) prefix(ctx context.Context, f prefixFlags) (err error) {
 	switch {
 	case f.diff != "":
 		return a.prefixDiff(f.diff, p)
+	case a.json && (f.fingerprint || form == prefix.Plain && !f.tokens): // the other forms are JSON as they are
+		doc := map[string]string{"fingerprint": p.Fingerprint()}
+		if !f.fingerprint {
+			doc["form"], doc["text"] = f.form, p.Plain()
+		}
+		return a.print(doc)
 	case f.fingerprint:
 		_, err = fmt.Fprintln(a.stdout, p.Fingerprint())
 		return err

@@ -48,6 +48,11 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	default:
 		return usage(fmt.Errorf("unknown exposure %q: want one of meta, direct, transparent", f.exposure))
 	}
+	if f.client != "" {
+		if err := callerName(f.client); err != nil {
+			return fmt.Errorf("--client: %w", err)
+		}
+	}
 	e, err := a.start(ctx, engineOptions{exposure: exposure, serving: true})
 	if err != nil {
 		return err

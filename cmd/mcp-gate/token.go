@@ -63,6 +63,9 @@ func (a *app) tokens() (*transport.TokenFile, error) {
 }
 
 func (a *app) tokenAdd(principal string, scope policy.Scope, profiles []string) error {
+	if err := callerName(principal); err != nil {
+		return err
+	}
 	t, err := a.tokens()
 	if err != nil {
 		return err
