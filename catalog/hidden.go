@@ -50,7 +50,7 @@ func (s *scanner) controls(where, text string) {
 			s.add(KindEscape, Block, where, around(text, i, i+8))
 		case c == '\r' && i+1 < len(text) && text[i+1] != '\n' && text[i+1] != '\r', c == '\b', c == 0x7f:
 			s.add(KindEscape, Block, where, around(text, i, i+8)) // what follows overprints what was read
-		case c < 0x20 && c != '\n' && c != '\t' && c != '\r' && c != '\v' && c != '\f':
+		case c < 0x20 && (where == "/name" || c != '\n' && c != '\t' && c != '\r' && c != '\v' && c != '\f'): // a name is one line, or it could pass for lines of the gate's
 			s.add(KindHidden, Block, where, around(text, i, i+8))
 		}
 	}
@@ -66,12 +66,16 @@ func (s *scanner) hidden(where, text string) {
 	}
 	for i := 0; i < len(rs); i++ {
 		r := rs[i]
-		if r >= 0x80 && r <= 0x9f && r != 0x85 {
+		if r >= 0x80 && r <= 0x9f && (r != 0x85 || where == "/name") {
 			s.add(KindEscape, Block, where, near(rs, i))
 			continue
 		}
 		if r == 0x1f3f4 { // a flag of a region is a black flag with tags
 			i += flagTags(rs[i+1:])
+			continue
+		}
+		if where == "/name" && (r == 0x2028 || r == 0x2029) {
+			s.add(KindHidden, Block, where, near(rs, i))
 			continue
 		}
 		if unicode.Is(unicode.Co, r) || r == 0x2028 || r == 0x2029 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
@@ -138,6 +139,25 @@ type found struct {
 	aside bool   // outside the slice
 }
 
+// name is the tool's name in a line: in quotes where something in it could pass
+// for another field, another line, or nothing at all.
+func (f found) name() string {
+	id := f.entry.ID.String()
+	if strings.ContainsFunc(id, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) || strings.ContainsRune(`"|`, r) }) {
+		return strconv.QuoteToASCII(id)
+	}
+	return id
+}
+
+// class is the word for the tool's class; nobody has one for what was never
+// accepted.
+func (f found) class() string {
+	if f.entry.Class.Permission == 0 {
+		return "unknown"
+	}
+	return f.entry.Class.Permission.String()
+}
+
 // findTools searches what this session may see. A hidden tool is not found.
 func (s *Session) findTools(ctx context.Context, req Request) Outcome {
 	var query, cursor string
@@ -234,7 +254,8 @@ func findResult(page []found, from, total int, state policy.ScopeState) json.Raw
 	n := 0
 	for _, f := range page {
 		purpose := f.entry.Purpose(purposeBytes)
-		line := fmt.Sprintf("%v | %s | %s | %s", f.entry.ID, f.entry.Class.Permission, f.state, purpose)
+		class := f.class()
+		line := fmt.Sprintf("%s | %s | %s | %s", f.name(), class, f.state, purpose)
 		if f.aside {
 			line += " (outside the work at hand)"
 		}
@@ -247,7 +268,7 @@ func findResult(page []found, from, total int, state policy.ScopeState) json.Raw
 		}
 		list = append(list, `{"id":`...)
 		list = strictjson.AppendString(list, f.entry.ID.String())
-		list = fmt.Appendf(list, `,"class":"%s","state":"%s","outside":%t,"purpose":`, f.entry.Class.Permission, f.state, f.aside)
+		list = fmt.Appendf(list, `,"class":"%s","state":"%s","outside":%t,"purpose":`, class, f.state, f.aside)
 		list = strictjson.AppendString(list, purpose)
 		list = append(list, '}')
 	}
@@ -307,7 +328,7 @@ func loadHeader(f found) string {
 	if f.entry.Class.Permission == engagement.Read {
 		with = "call_tool_read"
 	}
-	return fmt.Sprintf("%v | %s | gives %s | %s | use %s", f.entry.ID, f.entry.Class.Permission, f.entry.Class.Egress, needs[f.state], with)
+	return fmt.Sprintf("%s | %s | gives %s | %s | use %s", f.name(), f.entry.Class.Permission, f.entry.Class.Egress, needs[f.state], with)
 }
 
 // unknownName says that a name is nobody's, with the nearest ones.

@@ -41,3 +41,21 @@ func TestANameThatIsNobodysIsSaidBack(t *testing.T) {
 		t.Errorf("sent %q", sent)
 	}
 }
+
+// A name that its server chose cannot pass for lines or fields of the gate's own.
+func TestANameStaysInItsField(t *testing.T) {
+	for name, want := range map[string]string{
+		"get_issue":                            "hub/get_issue",
+		"日本語":                                  "hub/日本語",
+		"x | read | runs | ok\nrefused [r]: y": `"hub/x | read | runs | ok\nrefused [r]: y"`,
+		"a\u2028b":                             `"hub/a\u2028b"`,
+	} {
+		f := found{entry: nobodys("hub/" + name)}
+		if got := f.name(); got != want {
+			t.Errorf("%q: got %s, want %s", name, got, want)
+		}
+		if got := f.class(); got != "unknown" {
+			t.Errorf("%q: class %q", name, got)
+		}
+	}
+}
