@@ -78,9 +78,10 @@ type Query struct {
 // or, where the commit itself failed, leaves open whether the change happened:
 // read back before acting.
 type Store interface {
-	// Admit durably inserts t, unless an open ticket has t's call key, which it
-	// returns then with attached set.
-	Admit(ctx context.Context, t Ticket) (kept Ticket, attached bool, err error)
+	// Admit returns, as one step, the newest ticket with t's call key that was
+	// done at or after since and not delivered, else the open ticket with this
+	// key, else t, which it durably inserts.
+	Admit(ctx context.Context, t Ticket, since time.Time) (Ticket, error)
 	// Ticket returns a ticket, or an error wrapping ErrNotFound.
 	Ticket(ctx context.Context, id string) (Ticket, error)
 	// Change durably writes the fields of t from State on, and d if it is not
@@ -93,9 +94,6 @@ type Store interface {
 	// ticket, or an error wrapping ErrNotFound.
 	Decision(ctx context.Context, ticket string) (Decision, error)
 	Tickets(ctx context.Context, q Query) ([]Ticket, error)
-	// Undelivered returns the newest done ticket of a call key that finished at
-	// or after since and was not delivered, or an error wrapping ErrNotFound.
-	Undelivered(ctx context.Context, callKey string, since time.Time) (Ticket, error)
 
 	Register(ctx context.Context, p Process) error
 	Process(ctx context.Context, id string) (Process, error)
@@ -349,20 +347,15 @@ func reread(v View) (View, error) {
 // admit is one round of [Inbox.Ask]; again says that the ticket in the way was
 // over and is closed now.
 func (in *Inbox) admit(ctx context.Context, t Ticket) (asked Asked, again bool, err error) {
-	since := t.Created.Add(-ReplayFor)
-	old, err := in.o.Store.Undelivered(ctx, t.Binding.CallKey(), since)
-	if err == nil {
-		ticket, first, err := in.Deliver(ctx, old.ID)
-		return Asked{Ticket: ticket, Replayed: true}, !first, err
-	}
-	if !errors.Is(err, ErrNotFound) {
-		return Asked{}, false, err
-	}
-	kept, attached, err := in.o.Store.Admit(ctx, t)
+	kept, err := in.o.Store.Admit(ctx, t, t.Created.Add(-ReplayFor))
 	if err != nil {
 		return Asked{}, false, err
 	}
-	if attached {
+	if kept.State == Done {
+		ticket, first, err := in.Deliver(ctx, kept.ID)
+		return Asked{Ticket: ticket, Replayed: true}, !first, err
+	}
+	if kept.ID != t.ID {
 		kept, err = in.o.change(ctx, kept.ID, func(t *Ticket) (*Decision, error) {
 			if expired(t, in.o.clock()) || !t.CallerGone {
 				return nil, errUnchanged

@@ -355,11 +355,11 @@ func (d *deadly) point() {
 	}
 }
 
-func (d *deadly) Admit(ctx context.Context, t inbox.Ticket) (inbox.Ticket, bool, error) {
+func (d *deadly) Admit(ctx context.Context, t inbox.Ticket, since time.Time) (inbox.Ticket, error) {
 	d.point()
-	kept, attached, err := d.Store.Admit(ctx, t)
+	kept, err := d.Store.Admit(ctx, t, since)
 	d.point()
-	return kept, attached, err
+	return kept, err
 }
 
 func (d *deadly) Change(ctx context.Context, t inbox.Ticket, dec *inbox.Decision) (bool, error) {

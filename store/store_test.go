@@ -78,7 +78,7 @@ func TestFilesArePrivate(t *testing.T) {
 		return // modes say nothing there
 	}
 	s := newStore(t)
-	_, _, err := s.Admit(t.Context(), ticket(1))
+	_, err := s.Admit(t.Context(), ticket(1), noon)
 	must(t, err)
 	entries, err := os.ReadDir(filepath.Dir(s.path))
 	must(t, err)
@@ -116,8 +116,8 @@ func TestATicketComesBackAsItWas(t *testing.T) {
 	} {
 		want := ticket(n)
 		edit(&want)
-		if _, attached, err := s.Admit(t.Context(), want); err != nil || attached {
-			t.Fatal(attached, err)
+		if kept, err := s.Admit(t.Context(), want, noon.Add(time.Hour)); err != nil || kept.ID != want.ID {
+			t.Fatal(kept.ID, err)
 		}
 		got, err := s.Ticket(t.Context(), want.ID)
 		must(t, err)
@@ -142,11 +142,11 @@ func TestOneOpenTicketACall(t *testing.T) {
 		wg.Go(func() {
 			mine := ticket(7)
 			mine.ID = ticket(100 + n).ID
-			_, attached, err := s.Admit(t.Context(), mine)
+			kept, err := s.Admit(t.Context(), mine, noon)
 			if err != nil {
 				t.Error(err)
 			}
-			if !attached {
+			if kept.ID == mine.ID {
 				made.Add(1)
 			}
 		})
@@ -154,6 +154,42 @@ func TestOneOpenTicketACall(t *testing.T) {
 	wg.Wait()
 	if made.Load() != 1 {
 		t.Errorf("%d tickets of one call", made.Load())
+	}
+}
+
+// Equal calls are asked while the one ticket is run and ended: each finds it,
+// waiting or done, and none makes a second.
+func TestATicketThatEndsIsFoundAllTheSame(t *testing.T) {
+	s := newStore(t)
+	for n := range 50 {
+		first := ticket(n)
+		first.State = inbox.Running
+		_, err := s.Admit(t.Context(), first, noon)
+		must(t, err)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			done := first
+			done.State, done.Finished, done.Result = inbox.Done, noon.Add(time.Second), json.RawMessage("{}")
+			if won, err := s.Change(t.Context(), done, nil); err != nil || !won {
+				t.Error(won, err)
+			}
+		})
+		for i := range 4 {
+			wg.Go(func() {
+				again := first
+				again.ID = ticket(1000*(n+1) + i).ID
+				if kept, err := s.Admit(t.Context(), again, noon); err != nil || kept.ID != first.ID {
+					t.Errorf("got %s (%v), %v, want %s", kept.ID, kept.State, err, first.ID)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	// What ended too long ago is asked about anew.
+	late := ticket(7)
+	late.ID = ticket(70000).ID
+	if kept, err := s.Admit(t.Context(), late, noon.Add(time.Minute)); err != nil || kept.ID != late.ID {
+		t.Errorf("got %s, %v", kept.ID, err)
 	}
 }
 
@@ -171,7 +207,7 @@ func TestOpenStatesAreTheInboxs(t *testing.T) {
 func TestALostRaceChangesNothing(t *testing.T) {
 	s := newStore(t)
 	tick := ticket(1)
-	_, _, err := s.Admit(t.Context(), tick)
+	_, err := s.Admit(t.Context(), tick, noon)
 	must(t, err)
 	d := inbox.Decision{Ticket: tick.ID, Verdict: inbox.Allow, Level: inbox.L1, Channel: inbox.Terminal, At: noon}
 	first, second := tick, tick
@@ -209,7 +245,7 @@ func TestTwoStoresWriteWithoutBeingLockedOut(t *testing.T) {
 		s := []*Store{a, b}[n%2]
 		wg.Go(func() {
 			tick := ticket(n)
-			kept, _, err := s.Admit(t.Context(), tick)
+			kept, err := s.Admit(t.Context(), tick, noon)
 			if err == nil {
 				kept.State = inbox.Denied
 				_, err = s.Change(t.Context(), kept, nil)
@@ -228,7 +264,7 @@ func TestTwoStoresWriteWithoutBeingLockedOut(t *testing.T) {
 
 func TestAForeignLockIsWaitedForOrNamed(t *testing.T) {
 	s := newStore(t)
-	_, _, err := s.Admit(t.Context(), ticket(1))
+	_, err := s.Admit(t.Context(), ticket(1), noon)
 	must(t, err)
 	foreign, err := sql.Open("sqlite", "file:"+s.path+"?_txlock=exclusive")
 	must(t, err)
@@ -241,7 +277,7 @@ func TestAForeignLockIsWaitedForOrNamed(t *testing.T) {
 	held := lock()
 	done := make(chan error)
 	go func() {
-		_, _, err := s.Admit(t.Context(), ticket(2))
+		_, err := s.Admit(t.Context(), ticket(2), noon)
 		done <- err
 	}()
 	must(t, held.Rollback())
@@ -253,23 +289,23 @@ func TestAForeignLockIsWaitedForOrNamed(t *testing.T) {
 	short := New(s.path)
 	short.busy = 30 * time.Millisecond
 	defer short.Close()
-	if _, _, err := short.Admit(t.Context(), ticket(3)); !isBusy(err) {
+	if _, err := short.Admit(t.Context(), ticket(3), noon); !isBusy(err) {
 		t.Errorf("under a foreign lock: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := s.Admit(ctx, ticket(3)); err == nil {
+	if _, err := s.Admit(ctx, ticket(3), noon); err == nil {
 		t.Error("a cancelled call wrote")
 	}
 	must(t, held.Rollback())
-	if _, _, err := short.Admit(t.Context(), ticket(3)); err != nil {
+	if _, err := short.Admit(t.Context(), ticket(3), noon); err != nil {
 		t.Errorf("it does not recover: %v", err)
 	}
 }
 
 func TestFormats(t *testing.T) {
 	s := newStore(t)
-	_, _, err := s.Admit(t.Context(), ticket(1))
+	_, err := s.Admit(t.Context(), ticket(1), noon)
 	must(t, err)
 	set := func(statement string) {
 		_, err := s.write.Exec(statement)
@@ -305,7 +341,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 		wg.Go(func() {
 			s := New(path)
 			defer s.Close()
-			if _, _, err := s.Admit(t.Context(), ticket(n)); err != nil {
+			if _, err := s.Admit(t.Context(), ticket(n), noon); err != nil {
 				t.Error(err)
 			}
 		})

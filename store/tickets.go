@@ -77,16 +77,21 @@ func scanTicket(row scanner) (inbox.Ticket, error) {
 	return t, nil
 }
 
-// Admit implements [inbox.Store].
-func (s *Store) Admit(ctx context.Context, t inbox.Ticket) (kept inbox.Ticket, attached bool, err error) {
+// Admit implements [inbox.Store]. It looks and inserts in one transaction, so
+// that a call which ends in between is seen as waiting or as done.
+func (s *Store) Admit(ctx context.Context, t inbox.Ticket, since time.Time) (kept inbox.Ticket, err error) {
 	values, err := ticketValues(t)
 	if err != nil {
-		return inbox.Ticket{}, false, fmt.Errorf("keep ticket %s: %w", t.ID, err)
+		return inbox.Ticket{}, fmt.Errorf("keep ticket %s: %w", t.ID, err)
 	}
 	err = s.update(ctx, func(tx *sql.Tx) error {
-		row := tx.QueryRowContext(ctx, `SELECT `+columns+` FROM tickets WHERE call_key = ? AND state IN `+openStates, t.Binding.CallKey())
-		kept, err = scanTicket(row)
-		if attached = err == nil; attached || !errors.Is(err, sql.ErrNoRows) {
+		key := t.Binding.CallKey()
+		kept, err = scanTicket(tx.QueryRowContext(ctx, `SELECT `+columns+` FROM tickets
+			WHERE call_key = ? AND state = 'done' AND delivered = 0 AND finished >= ? ORDER BY finished DESC LIMIT 1`, key, micros(since)))
+		if errors.Is(err, sql.ErrNoRows) {
+			kept, err = scanTicket(tx.QueryRowContext(ctx, `SELECT `+columns+` FROM tickets WHERE call_key = ? AND state IN `+openStates, key))
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 		kept = t
@@ -94,9 +99,9 @@ func (s *Store) Admit(ctx context.Context, t inbox.Ticket) (kept inbox.Ticket, a
 		return err
 	})
 	if err != nil {
-		return inbox.Ticket{}, false, fmt.Errorf("keep ticket %s: %w", t.ID, err)
+		return inbox.Ticket{}, fmt.Errorf("keep ticket %s: %w", t.ID, err)
 	}
-	return kept, attached, nil
+	return kept, nil
 }
 
 // Ticket implements [inbox.Store].
@@ -238,17 +243,6 @@ func conditions(q inbox.Query) (string, []any) {
 		add("state IN ("+placeholders(len(words))+")", words...)
 	}
 	return strings.Join(terms, " AND "), values
-}
-
-// Undelivered implements [inbox.Store].
-func (s *Store) Undelivered(ctx context.Context, callKey string, since time.Time) (inbox.Ticket, error) {
-	db, err := s.reader(ctx)
-	if err != nil {
-		return inbox.Ticket{}, err
-	}
-	t, err := scanTicket(db.QueryRowContext(ctx, `SELECT `+columns+` FROM tickets
-		WHERE call_key = ? AND state = 'done' AND delivered = 0 AND finished >= ? ORDER BY finished DESC LIMIT 1`, callKey, micros(since)))
-	return t, found(err, "undelivered result of call", callKey)
 }
 
 // Stats implements [inbox.Store].
