@@ -403,6 +403,9 @@ func TestCancelOverHTTP(t *testing.T) {
 	if got := <-done; got.body != "" || got.status != 204 {
 		t.Errorf("cancelled: %+v", got)
 	}
+	if got := <-ses.started; got != "cancelled" {
+		t.Errorf("the call says %q", got)
+	}
 
 	// By leaving: the call's context ends, and the id is free again.
 	ctx, leave := context.WithCancel(t.Context())
