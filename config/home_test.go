@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -115,43 +114,6 @@ func TestHomeLoad(t *testing.T) {
 	write(h.Config(), "{\n  \"nope\": 1\n}")
 	if _, _, err = h.Load(nil); err == nil || err.Error() != h.Config()+`:2:3: unknown key "nope": want one of `+strings.Join(fileShape.names(), ", ") {
 		t.Errorf("got %v, want the fault with its place", err)
-	}
-}
-
-func TestUnsafeHomeIsRefused(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("modes do not tell who may write a file on Windows")
-	}
-	h := Home{t.TempDir()}
-	if err := os.WriteFile(h.Config(), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		path string
-		mode fs.FileMode
-		fix  string
-	}{
-		{h.Dir, 0o770, "chmod 700"}, {h.Dir, 0o707, "chmod 700"}, {h.Dir, 0o755, ""},
-		{h.Config(), 0o620, "chmod 600"}, {h.Config(), 0o602, "chmod 600"}, {h.Config(), 0o644, ""},
-	} {
-		before, err := os.Stat(tt.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(tt.path, tt.mode); err != nil {
-			t.Fatal(err)
-		}
-		_, _, err = h.Load(nil)
-		unsafe := (*UnsafeError)(nil)
-		switch {
-		case tt.fix == "" && err != nil:
-			t.Errorf("%s with mode %04o: got %v, want it read", tt.path, tt.mode, err)
-		case tt.fix != "" && (!errors.As(err, &unsafe) || unsafe.Path != tt.path || !strings.Contains(err.Error(), tt.fix+" '"+tt.path+"'")):
-			t.Errorf("%s with mode %04o: got %v, want it refused with %s", tt.path, tt.mode, err, tt.fix)
-		}
-		if err := os.Chmod(tt.path, before.Mode()); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"strings"
@@ -38,5 +39,39 @@ func TestWhoOwnsAFile(t *testing.T) {
 	}
 	if err := safe("/d", fakeInfo{me, fs.ModeDir | 0o777}); err == nil || !strings.Contains(err.Error(), "mode 0777") {
 		t.Errorf("everybody's: got %v, want it refused", err)
+	}
+}
+
+func TestUnsafeHomeIsRefused(t *testing.T) {
+	h := Home{t.TempDir()}
+	if err := os.WriteFile(h.Config(), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		path string
+		mode fs.FileMode
+		fix  string
+	}{
+		{h.Dir, 0o770, "chmod 700"}, {h.Dir, 0o707, "chmod 700"}, {h.Dir, 0o755, ""},
+		{h.Config(), 0o620, "chmod 600"}, {h.Config(), 0o602, "chmod 600"}, {h.Config(), 0o644, ""},
+	} {
+		before, err := os.Stat(tt.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(tt.path, tt.mode); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = h.Load(nil)
+		unsafe := (*UnsafeError)(nil)
+		switch {
+		case tt.fix == "" && err != nil:
+			t.Errorf("%s with mode %04o: got %v, want it read", tt.path, tt.mode, err)
+		case tt.fix != "" && (!errors.As(err, &unsafe) || unsafe.Path != tt.path || !strings.Contains(err.Error(), tt.fix+" '"+tt.path+"'")):
+			t.Errorf("%s with mode %04o: got %v, want it refused with %s", tt.path, tt.mode, err, tt.fix)
+		}
+		if err := os.Chmod(tt.path, before.Mode()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -222,30 +222,3 @@ func TestDesktopNotices(t *testing.T) {
 		t.Error("a desktop without the command")
 	}
 }
-
-func TestDesktopRunsItsCommand(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no shell script runs there, and no desktop notice is shown")
-	}
-	dir := t.TempDir()
-	script := "#!/bin/sh\nprintf '%s\\n' \"$@\" >" + dir + "/told\n"
-	if err := os.WriteFile(dir+"/notify-send", []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	d, err := newDesktop("linux", func(name string) (string, error) { return dir + "/" + name, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := ticket("a", "<b>x</b>", engagement.Destructive, `{"path":"secret.txt"}`)
-	if err := d.tell(t.Context(), noticeOf(q)); err != nil {
-		t.Fatal(err)
-	}
-	told, err := os.ReadFile(dir + "/told")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "--app-name=mcp-gate\n--\nmcp-gate\ndestructive: files/‹b›x‹/b› waits for a person ()\n"
-	if string(told) != want {
-		t.Errorf("told %q, want %q", told, want)
-	}
-}

@@ -21,9 +21,11 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the binary as a person does, with a home of its own and the
 // sample servers behind it.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "../../testdata/script") }
+
+func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir: "../../testdata/script",
+		Dir: dir,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("MCP_GATE_HOME", e.WorkDir+"/home")
 			e.Setenv("HOME", e.WorkDir)
