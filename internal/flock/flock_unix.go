@@ -12,7 +12,16 @@ import (
 // file, and returns what lets it go. The lock goes with its holder, whatever
 // becomes of it; the file stays.
 func Lock(path string) (unlock func() error, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	return hold(os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600))
+}
+
+// LockDir is [Lock] for a folder that is there. It does nothing on systems that
+// have no lock on folders: on those, one process uses it.
+func LockDir(dir string) (unlock func() error, err error) {
+	return hold(os.Open(dir))
+}
+
+func hold(f *os.File, err error) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +32,7 @@ func Lock(path string) (unlock func() error, err error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(&os.PathError{Op: "lock", Path: path, Err: err}, f.Close())
+		return nil, errors.Join(&os.PathError{Op: "lock", Path: f.Name(), Err: err}, f.Close())
 	}
 	return f.Close, nil
 }

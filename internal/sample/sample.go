@@ -7,7 +7,7 @@
 // deleted. Nothing leaves the folder they are given, mail included: a sent
 // message is a file in its outbox. They are not meant to be grown into real
 // trackers or mail clients, and there is one process a folder at a time on
-// systems without flock.
+// systems that have no lock on folders.
 //
 // Start with [Run]; the definitions are in tools/, the content of a first run
 // in demo/.
@@ -32,6 +32,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/mcp-gate/mcp-gate/internal/flock"
 )
 
 //go:embed tools/*.json
@@ -214,7 +216,7 @@ type folder struct {
 func (f *folder) locked(change func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	unlock, err := lockDir(f.dir)
+	unlock, err := flock.LockDir(f.dir)
 	if err != nil {
 		return fmt.Errorf("lock folder: %w", err)
 	}
@@ -267,7 +269,7 @@ func Seed(name, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("seed sample server %s: %w", name, err)
 	}
-	unlock, err := lockDir(dir)
+	unlock, err := flock.LockDir(dir)
 	if err != nil {
 		return fmt.Errorf("seed sample server %s: %w", name, err)
 	}
