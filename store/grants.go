@@ -73,27 +73,7 @@ func (s *Store) Grant(ctx context.Context, id string) (inbox.Grant, error) {
 
 // Grants implements [inbox.Store].
 func (s *Store) Grants(ctx context.Context, principal string) ([]inbox.Grant, error) {
-	db, err := s.reader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := db.QueryContext(ctx, `SELECT `+grantColumns+` FROM grants WHERE ? IN (principal, '') ORDER BY seq`, principal)
-	if err != nil {
-		return nil, fmt.Errorf("list grants: %w", err)
-	}
-	defer rows.Close()
-	var out []inbox.Grant
-	for rows.Next() {
-		g, err := scanGrant(rows)
-		if err != nil {
-			return nil, fmt.Errorf("list grants: %w", err)
-		}
-		out = append(out, g)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("list grants: %w", err)
-	}
-	return out, nil
+	return list(ctx, s, "grants", scanGrant, `SELECT `+grantColumns+` FROM grants WHERE ? IN (principal, '') ORDER BY seq`, principal)
 }
 
 // ChangeGrant implements [inbox.Store].
@@ -102,14 +82,9 @@ func (s *Store) ChangeGrant(ctx context.Context, g inbox.Grant) (won bool, err e
 	if err != nil {
 		return false, fmt.Errorf("change grant %s: %w", g.ID, err)
 	}
-	err = s.update(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE grants SET narrowed = ?, used = ?, last_used = ?, revoked = ?, revision = revision + 1
+	err = s.update(ctx, func(tx *sql.Tx) (err error) {
+		won, err = changes(ctx, tx, `UPDATE grants SET narrowed = ?, used = ?, last_used = ?, revoked = ?, revision = revision + 1
 			WHERE id = ? AND revision = ?`, narrowed, g.Used, micros(g.LastUsed), micros(g.Revoked), g.ID, g.Revision)
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
-		won = n == 1
 		return err
 	})
 	if err != nil {

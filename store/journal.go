@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/mcp-gate/mcp-gate/checkpoint"
@@ -36,14 +35,9 @@ func (s *Store) ChangeEntry(ctx context.Context, e checkpoint.Entry) (won bool, 
 	if err != nil {
 		return false, fmt.Errorf("change journal entry %s: %w", e.ID, err)
 	}
-	err = s.update(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE journal SET state = ?, body = ?, revision = ? WHERE id = ? AND revision = ?`,
+	err = s.update(ctx, func(tx *sql.Tx) (err error) {
+		won, err = changes(ctx, tx, `UPDATE journal SET state = ?, body = ?, revision = ? WHERE id = ? AND revision = ?`,
 			e.State.String(), body, e.Revision, e.ID, read)
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
-		won = n == 1
 		return err
 	})
 	if err != nil {
@@ -65,28 +59,11 @@ func (s *Store) Entry(ctx context.Context, id string) (checkpoint.Entry, error) 
 // Entries returns the newest entries first: of a principal, "" for all, whose
 // id begins with prefix; at most limit, 0 for 1000.
 func (s *Store) Entries(ctx context.Context, principal, prefix string, limit int) ([]checkpoint.Entry, error) {
-	db, err := s.reader(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if limit <= 0 {
 		limit = 1000
 	}
-	rows, err := db.QueryContext(ctx, `SELECT body FROM journal WHERE ? IN (principal, '') AND substr(id, 1, ?) = ?
+	return list(ctx, s, "the journal", scanEntry, `SELECT body FROM journal WHERE ? IN (principal, '') AND substr(id, 1, ?) = ?
 		ORDER BY at DESC, id LIMIT ?`, principal, len(prefix), prefix, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list the journal: %w", err)
-	}
-	defer rows.Close()
-	var out []checkpoint.Entry
-	for rows.Next() {
-		e, err := scanEntry(rows)
-		if err != nil {
-			return nil, fmt.Errorf("list the journal: %w", err)
-		}
-		out = append(out, e)
-	}
-	return out, errors.Join(rows.Err())
 }
 
 func scanEntry(row scanner) (checkpoint.Entry, error) {

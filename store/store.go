@@ -206,6 +206,52 @@ func (s *Store) reader(ctx context.Context) (*sql.DB, error) {
 	return db, err
 }
 
+// changes runs an update of one row if it is still as it was read, and reports
+// whether it was.
+func changes(ctx context.Context, tx *sql.Tx, query string, values ...any) (bool, error) {
+	res, err := tx.ExecContext(ctx, query, values...)
+	if err != nil {
+		return false, err
+	}
+	n, err := res.RowsAffected()
+	return n == 1, err
+}
+
+type scanner interface{ Scan(dest ...any) error }
+
+// each hands every row of a query to f, until f fails.
+func each(ctx context.Context, db *sql.DB, query string, values []any, f func(scanner) error) error {
+	rows, err := db.QueryContext(ctx, query, values...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// list returns every row of a query; what names them in an error.
+func list[T any](ctx context.Context, s *Store, what string, scan func(scanner) (T, error), query string, values ...any) ([]T, error) {
+	db, err := s.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []T
+	err = each(ctx, db, query, values, func(row scanner) error {
+		v, err := scan(row)
+		out = append(out, v)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", what, err)
+	}
+	return out, nil
+}
+
 // migrations bring a database from version i to i+1. They are only ever added
 // to; all that are needed run in one transaction.
 var migrations = []string{`

@@ -53,8 +53,6 @@ func blob(raw json.RawMessage) any {
 	return []byte(raw)
 }
 
-type scanner interface{ Scan(dest ...any) error }
-
 func scanTicket(row scanner) (inbox.Ticket, error) {
 	var t inbox.Ticket
 	var callKey, server, tool, principal, binding, view, level, fallback, state string
@@ -133,15 +131,11 @@ func (s *Store) Change(ctx context.Context, t inbox.Ticket, d *inbox.Decision) (
 	}
 	read := t.Revision
 	t.Revision++
-	err = s.update(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE tickets SET state = ?, runner = ?, claim = ?, decided = ?, started = ?, finished = ?, note = ?,
+	err = s.update(ctx, func(tx *sql.Tx) (err error) {
+		won, err = changes(ctx, tx, `UPDATE tickets SET state = ?, runner = ?, claim = ?, decided = ?, started = ?, finished = ?, note = ?,
 			result = ?, delivered = ?, caller_gone = ?, revision = ? WHERE id = ? AND revision = ?`,
 			append(changing(t), t.ID, read)...)
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
-		if won = n == 1; err != nil || !won || d == nil {
+		if err != nil || !won || d == nil {
 			return err
 		}
 		return insertDecision(ctx, tx, *d, true)
@@ -187,31 +181,11 @@ func (s *Store) Decision(ctx context.Context, ticket string) (inbox.Decision, er
 
 // Tickets implements [inbox.Store].
 func (s *Store) Tickets(ctx context.Context, q inbox.Query) ([]inbox.Ticket, error) {
-	db, err := s.reader(ctx)
-	if err != nil {
-		return nil, err
-	}
 	where, values := conditions(q)
 	if q.Limit <= 0 {
 		q.Limit = 1000
 	}
-	rows, err := db.QueryContext(ctx, `SELECT `+columns+` FROM tickets WHERE `+where+` ORDER BY created DESC, id LIMIT ?`, append(values, q.Limit)...)
-	if err != nil {
-		return nil, fmt.Errorf("list tickets: %w", err)
-	}
-	defer rows.Close()
-	var out []inbox.Ticket
-	for rows.Next() {
-		t, err := scanTicket(rows)
-		if err != nil {
-			return nil, fmt.Errorf("list tickets: %w", err)
-		}
-		out = append(out, t)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("list tickets: %w", err)
-	}
-	return out, nil
+	return list(ctx, s, "tickets", scanTicket, `SELECT `+columns+` FROM tickets WHERE `+where+` ORDER BY created DESC, id LIMIT ?`, append(values, q.Limit)...)
 }
 
 func conditions(q inbox.Query) (string, []any) {
@@ -262,7 +236,7 @@ func (s *Store) Stats(ctx context.Context, since time.Time) (inbox.Stats, error)
 }
 
 func countStates(ctx context.Context, db *sql.DB, since int64, st *inbox.Stats) error {
-	return each(ctx, db, `SELECT state, count(*) FROM tickets WHERE created >= ? GROUP BY state`, since, func(rows scanner) error {
+	return each(ctx, db, `SELECT state, count(*) FROM tickets WHERE created >= ? GROUP BY state`, []any{since}, func(rows scanner) error {
 		var state string
 		var n int
 		err := rows.Scan(&state, &n)
@@ -274,7 +248,7 @@ func countStates(ctx context.Context, db *sql.DB, since int64, st *inbox.Stats) 
 
 func countAnswers(ctx context.Context, db *sql.DB, since int64, st *inbox.Stats) error {
 	const query = `SELECT channel, level, verdict, count(*) FROM decisions WHERE counted = 1 AND at >= ? GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
-	return each(ctx, db, query, since, func(rows scanner) error {
+	return each(ctx, db, query, []any{since}, func(rows scanner) error {
 		var channel, level, verdict string
 		var a inbox.AnswerCount
 		if err := rows.Scan(&channel, &level, &verdict, &a.Count); err != nil {
@@ -289,7 +263,7 @@ func countAnswers(ctx context.Context, db *sql.DB, since int64, st *inbox.Stats)
 func timeAnswers(ctx context.Context, db *sql.DB, since int64, st *inbox.Stats) error {
 	var took []int64
 	const query = `SELECT decided - created FROM tickets WHERE decided > 0 AND created >= ? ORDER BY 1`
-	err := each(ctx, db, query, since, func(rows scanner) error {
+	err := each(ctx, db, query, []any{since}, func(rows scanner) error {
 		var n int64
 		err := rows.Scan(&n)
 		took = append(took, n/1000)
@@ -302,27 +276,13 @@ func timeAnswers(ctx context.Context, db *sql.DB, since int64, st *inbox.Stats) 
 }
 
 func countGrants(ctx context.Context, db *sql.DB, since int64, st *inbox.Stats) error {
-	return each(ctx, db, `SELECT coalesce(sum(used), 0) FROM grants WHERE last_used >= ?`, since, func(rows scanner) error {
+	return each(ctx, db, `SELECT coalesce(sum(used), 0) FROM grants WHERE last_used >= ?`, []any{since}, func(rows scanner) error {
 		return rows.Scan(&st.Grants)
 	})
 }
 
 func countReviews(ctx context.Context, db *sql.DB, since int64, st *inbox.Stats) error {
-	return each(ctx, db, `SELECT count(*) FROM journal WHERE at >= ?`, since, func(rows scanner) error {
+	return each(ctx, db, `SELECT count(*) FROM journal WHERE at >= ?`, []any{since}, func(rows scanner) error {
 		return rows.Scan(&st.Reviews)
 	})
-}
-
-func each(ctx context.Context, db *sql.DB, query string, since int64, f func(scanner) error) error {
-	rows, err := db.QueryContext(ctx, query, since)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }
