@@ -46,6 +46,11 @@ func Classify(t Tool, trust Trust, owner Override) Class {
 	permission, why := judged(did, t.Hints, trust)
 	c := Class{Permission: permission, Egress: egress, Domains: f.serves(t)}
 	c.Why = fmt.Sprintf("%s by %s; %s: %s", permission, why, egress, gives)
+	return owner.over(c)
+}
+
+// over returns a class with the owner's word in place of what was found.
+func (owner Override) over(c Class) Class {
 	if owner.Permission != 0 {
 		c.Permission, c.Why = owner.Permission, fmt.Sprintf("%s by %s", owner.Permission, owner.From)
 	}

@@ -339,15 +339,5 @@ func (r *Record) takeText(o Offer, j Judgement, p Pick) error {
 // Under returns the class that an accepted tool has: the owner's word where
 // there is one, else what was accepted.
 func (p Pin) Under(owner Override) Class {
-	c := Class{Permission: p.Permission, Egress: p.Egress, Domains: p.Domains, Why: fmt.Sprintf("%s as accepted", p.Permission)}
-	if owner.Permission != 0 {
-		c.Permission, c.Why = owner.Permission, fmt.Sprintf("%s by %s", owner.Permission, owner.From)
-	}
-	if owner.Egress != 0 {
-		c.Egress = owner.Egress
-	}
-	if owner.Domains != nil {
-		c.Domains = *owner.Domains
-	}
-	return c
+	return owner.over(Class{Permission: p.Permission, Egress: p.Egress, Domains: p.Domains, Why: fmt.Sprintf("%s as accepted", p.Permission)})
 }
