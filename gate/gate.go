@@ -234,6 +234,12 @@ func (g *Gate) of(p Profile) []string {
 	return aliases
 }
 
+// HasProfile reports whether [Gate.Open] knows a profile.
+func (g *Gate) HasProfile(name string) bool {
+	_, ok := g.opts.Profiles[name]
+	return ok
+}
+
 // Tools returns every tool that is known now.
 func (g *Gate) Tools() *catalog.Set { return g.set.Load() }
 

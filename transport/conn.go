@@ -37,10 +37,15 @@ type conn struct {
 	closed   bool
 	begun    bool                 // the legacy client said that it is ready
 	private  bool                 // ids of different requests may be equal: no cancelling by id
-	running  int                  // requests that were admitted and have not left
+	running  int                  // requests and what else keeps the session open
+	serving  int                  // requests that were admitted and have not left
+	bytes    int64                // of their params
 	count    int                  // requests ever admitted
 	ids      map[string]*exchange // those that can be cancelled
 	flights  map[string]*flight   // modern requests that may wait for their client to come back, by id
+	aloft    int64                // bytes of the params of flights
+	rooting  bool                 // servers are being told of roots
+	reroot   bool                 // they are to be told once more
 }
 
 // opening is one attempt to open the session, which all who wait share.
@@ -175,6 +180,12 @@ func (c *conn) admit(x *exchange) *jsonrpc.Error {
 	if c.closed {
 		return internalError(errClosed)
 	}
+	size := int64(len(x.msg.Params))
+	if o := c.srv.o; c.serving >= o.PerClient || c.serving > 0 && c.bytes+size > o.ClientBytes {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal,
+			Message: fmt.Sprintf("%d requests of yours with %d bytes are being served; the limit is %d requests or %d bytes: read the answers, then send it again",
+				c.serving, c.bytes, o.PerClient, o.ClientBytes)}
+	}
 	x.key = string(x.msg.ID)
 	if c.count++; c.private {
 		x.key = "#" + strconv.Itoa(c.count)
@@ -184,6 +195,8 @@ func (c *conn) admit(x *exchange) *jsonrpc.Error {
 	}
 	c.ids[x.key] = x
 	c.running++
+	c.serving++
+	c.bytes += size
 	return nil
 }
 
@@ -198,6 +211,10 @@ func (c *conn) release(x *exchange) {
 
 // leave ends a request. The last to leave a closed conn closes the session.
 func (c *conn) leave(x *exchange) {
+	c.mu.Lock()
+	c.serving--
+	c.bytes -= int64(len(x.msg.Params))
+	c.mu.Unlock()
 	c.release(x)
 	c.drop()
 }
@@ -300,15 +317,34 @@ func (c *conn) rooted() {
 	if ses == nil || t == nil {
 		return
 	}
-	if roots, ok, err := strictjson.Get(orEmpty(t.declared), "roots"); err != nil || !ok || string(roots) == "null" || !c.hold() {
+	if roots, ok, err := strictjson.Get(orEmpty(t.declared), "roots"); err != nil || !ok || string(roots) == "null" {
 		return
 	}
-	go func() {
-		defer c.drop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reroot = true
+	if c.closed || c.rooting {
+		return // many changes in a row are told as one
+	}
+	c.rooting = true
+	c.running++
+	go c.tellRoots(ses)
+}
+
+func (c *conn) tellRoots(ses Session) {
+	defer c.drop()
+	for {
+		c.mu.Lock()
+		again := c.reroot && !c.closed
+		c.reroot, c.rooting = false, again
+		c.mu.Unlock()
+		if !again {
+			return
+		}
 		ctx, stop := context.WithTimeout(context.Background(), unwind)
-		defer stop()
 		ses.RootsChanged(ctx)
-	}()
+		stop()
+	}
 }
 
 func orEmpty(obj json.RawMessage) json.RawMessage {

@@ -34,6 +34,8 @@ type fakeGate struct {
 	used     sync.Map // tickets that were resumed
 }
 
+func (g *fakeGate) HasProfile(name string) bool { return name != "none" }
+
 func (g *fakeGate) Open(_ context.Context, who gate.Identity) (Session, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,6 +67,8 @@ type fakeSession struct {
 	closed    atomic.Bool
 	listening chan *gate.Listener
 	calls     atomic.Int64
+	rooting   atomic.Int64 // calls of RootsChanged under way
+	overlap   atomic.Bool  // there were two at once
 }
 
 func (s *fakeSession) Instructions() string { return "Find <tools> & call them." }
@@ -352,7 +356,16 @@ func (s *fakeSession) Subscribe(_ context.Context, uri string) *jsonrpc.Error {
 }
 func (s *fakeSession) Unsubscribe(context.Context, string) *jsonrpc.Error { return nil }
 func (s *fakeSession) SetLogLevel(context.Context, string)                {}
-func (s *fakeSession) RootsChanged(context.Context)                       { s.started <- "roots" }
+func (s *fakeSession) RootsChanged(context.Context) {
+	if s.rooting.Add(1) > 1 {
+		s.overlap.Store(true)
+	}
+	defer s.rooting.Add(-1)
+	select {
+	case s.started <- "roots":
+	default: // no test waits for that many
+	}
+}
 
 func (s *fakeSession) Listen(l *gate.Listener) (end func()) {
 	s.listening <- l

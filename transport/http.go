@@ -41,6 +41,7 @@ type HTTPOptions struct {
 	HeaderTimeout time.Duration // for the headers of a request; default 10 s
 	BodyTimeout   time.Duration // for its body; default 60 s
 	MaxSessions   int           // sessions at once, over all tokens; default 1,000
+	PerToken      int           // of those, legacy ones with one token: a further one ends that which it left unused for longest; default 100
 }
 
 // HTTP serves MCP's streamable HTTP at /mcp and /mcp/p/PROFILE. At /mcp a
@@ -66,7 +67,8 @@ func (s *Server) HTTP(o HTTPOptions) *HTTP {
 	def(&o.HeaderTimeout, 10*time.Second)
 	def(&o.BodyTimeout, 60*time.Second)
 	def(&o.MaxSessions, 1000)
-	return &HTTP{srv: s, o: o, log: s.log, sessions: newSessions(o.Idle, o.MaxSessions)}
+	def(&o.PerToken, 100)
+	return &HTTP{srv: s, o: o, log: s.log, sessions: newSessions(o.Idle, o.MaxSessions, o.PerToken)}
 }
 
 // Listen opens a TCP listener for [HTTP.Serve]. Without a host in addr it is
@@ -195,6 +197,9 @@ func (h *HTTP) identify(r *http.Request, profile string) (caller, int, string) {
 		profile = profiles[0]
 	case profile != "" && !any && !slices.Contains(profiles, profile):
 		return caller{}, http.StatusForbidden, "this token may not use this profile"
+	}
+	if !h.srv.gate.HasProfile(profile) {
+		return caller{}, http.StatusNotFound, fmt.Sprintf("there is no profile %q: use /mcp, or /mcp/p/NAME with a name under \"profiles\" in the gate's configuration", profile)
 	}
 	who.Profile = profile
 	return caller{key: sha256.Sum256([]byte(token)), who: who}, 0, ""
@@ -361,7 +366,7 @@ func (h *HTTP) newConn(who gate.Identity) *conn {
 	return h.srv.newConn(who)
 }
 
-var busy = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "there are too many sessions, or the gate is stopping: try again later"}
+var busy = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "there are too many sessions, all of this token's or all of the gate's, or the gate is stopping: end one with DELETE, or try again later"}
 
 func (h *HTTP) legacy(out *post, r *http.Request, c caller, m jsonrpc.Message, p params) {
 	id := r.Header.Get("Mcp-Session-Id")

@@ -275,6 +275,7 @@ func TestProfilesOfATokens(t *testing.T) {
 	}{
 		{"laptop", "/mcp", "", 200},
 		{"laptop", "/mcp/p/any", "any", 200},
+		{"laptop", "/mcp/p/none", "", 404},
 		{"build", "/mcp", "home", 200},
 		{"build", "/mcp/p/work", "work", 200},
 		{"build", "/mcp/p/other", "", 403},
@@ -703,6 +704,39 @@ func TestTooManySessions(t *testing.T) {
 	}
 	s.post("", id, "Method: DELETE")
 	s.init(`{}`)
+}
+
+// TestOneTokensSessions: a token that opens sessions without end costs its own,
+// the one left unused for longest first, and never one that is in use.
+func TestOneTokensSessions(t *testing.T) {
+	g := &fakeGate{}
+	s := startHTTP(t, g, Options{}, HTTPOptions{MaxSessions: 4, PerToken: 2})
+	status := func(id string, headers ...string) int {
+		return s.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, append(headers, id)...).status
+	}
+	first, second := s.init(`{}`), s.init(`{}`)
+	status(first) // now second is the one unused for longest
+	third := s.init(`{}`)
+	if a, b, c := status(first), status(second), status(third); a != 200 || b != 404 || c != 200 {
+		t.Errorf("statuses %d, %d, %d, want the second to be gone", a, b, c)
+	}
+	if !g.opened(1).closed.Load() {
+		t.Error("what a further one replaced was not closed")
+	}
+	var using sync.WaitGroup
+	for n, id := range []string{first, third} {
+		using.Go(func() { s.post(callLine("2", "hold", `{}`), id) })
+		<-g.opened(2 * n).started
+	}
+	if got := s.post(fmt.Sprintf(legacyInit, `{}`)); got.status != 503 || !strings.Contains(got.body, "end one with DELETE") {
+		t.Errorf("a third while two are in use: %+v", got)
+	}
+	if got := s.post(fmt.Sprintf(legacyInit, `{}`), "Authorization: Bearer build"); got.status != 200 {
+		t.Errorf("another token: %+v", got)
+	}
+	close(g.opened(0).gate)
+	close(g.opened(2).gate)
+	using.Wait()
 }
 
 func TestInitializeThatFailsLeavesNoSession(t *testing.T) {

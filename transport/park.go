@@ -20,6 +20,7 @@ import (
 type flight struct {
 	c      *conn
 	id     string
+	size   int64 // of its params
 	cancel context.CancelFunc
 	out    chan gate.Outcome // the end; capacity 1
 	needs  chan *need        // what is to be put to the client
@@ -55,7 +56,7 @@ func (x *exchange) fly(ctx context.Context, token json.RawMessage, run func(cont
 	if err != nil {
 		return nil, internalError(err)
 	}
-	f := &flight{c: x.c, id: id, out: make(chan gate.Outcome, 1), needs: make(chan *need)}
+	f := &flight{c: x.c, id: id, size: int64(len(x.msg.Params)), out: make(chan gate.Outcome, 1), needs: make(chan *need)}
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	f.board(x, token)
 	f.expire = time.AfterFunc(x.c.srv.o.Park, f.cancel)
@@ -75,10 +76,12 @@ func (x *exchange) fly(ctx context.Context, token json.RawMessage, run func(cont
 func (c *conn) admitFlight(f *flight) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || len(c.flights) >= c.srv.o.MaxInFlight {
+	o := c.srv.o
+	if c.closed || len(c.flights) >= o.PerClient || len(c.flights) > 0 && c.aloft+f.size > o.ClientBytes {
 		return false
 	}
 	c.flights[f.id] = f
+	c.aloft += f.size
 	c.running++
 	return true
 }
@@ -89,6 +92,7 @@ func (c *conn) endFlight(f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.flights, f.id)
+	c.aloft -= f.size
 }
 
 // board has the flight's messages go to x from now on.

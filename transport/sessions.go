@@ -21,24 +21,52 @@ type session struct {
 // sessions are all sessions over HTTP. One that nothing has used for a while
 // ends. Safe for concurrent use.
 type sessions struct {
-	idle time.Duration
-	max  int
+	idle     time.Duration
+	max      int
+	perToken int // legacy ones; a token has a modern one a profile
 
 	mu      sync.Mutex // guards what follows and the sessions' refs, used and timer
 	m       map[string]*session
 	stopped bool
 }
 
-func newSessions(idle time.Duration, limit int) *sessions {
-	return &sessions{idle: idle, max: limit, m: make(map[string]*session)}
+func newSessions(idle time.Duration, limit, perToken int) *sessions {
+	return &sessions{idle: idle, max: limit, perToken: perToken, m: make(map[string]*session)}
 }
 
 // add makes a legacy session, named by its session id, and takes hold of it;
-// nil when there is no room. Whoever takes hold must release it.
+// nil when there is no room. Whoever takes hold must release it. A token that
+// has all it may have loses the one that it left unused for longest.
 func (ss *sessions) add(owner caller, open func() *conn) *session {
+	s, ended := ss.replace(owner, open)
+	if ended != nil {
+		ended.close()
+	}
+	return s
+}
+
+func (ss *sessions) replace(owner caller, open func() *conn) (made, ended *session) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	return ss.make("", owner, open)
+	n, oldest := 0, (*session)(nil)
+	for _, s := range ss.m {
+		if s.private || s.owner.key != owner.key {
+			continue
+		}
+		n++
+		if s.refs == 0 && (oldest == nil || s.used.Before(oldest.used)) {
+			oldest = s
+		}
+	}
+	if n >= ss.perToken {
+		if oldest == nil {
+			return nil, nil
+		}
+		delete(ss.m, oldest.name)
+		oldest.timer.Stop()
+		ended = oldest
+	}
+	return ss.make("", owner, open), ended
 }
 
 // make makes a session under a name, or else under its session id.

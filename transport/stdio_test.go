@@ -517,3 +517,88 @@ func BenchmarkStdio(b *testing.B) {
 		})
 	}
 }
+
+// TestClientThatReadsNothing floods the gate over real pipes and reads only
+// once the gate reads no more: until then no more was taken in than the bounds
+// allow, and after it every message is answered.
+func TestClientThatReadsNothing(t *testing.T) {
+	const answer = 64 << 10
+	g := &fakeGate{}
+	p := startStdio(t, g, Options{PerClient: 10})
+	p.init(`{}`)
+	if err := p.out.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	args := `{"x":"` + strings.Repeat("y", answer) + `"}`
+	sent := 0
+	for ; sent < 1000; sent++ { // 64 MB, if nothing stops it
+		line := callLine(fmt.Sprint(sent), "raw", args) + "\n"
+		if err := p.in.SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := p.in.WriteString(line); err != nil {
+			rest := line[n:]
+			_ = p.in.SetWriteDeadline(time.Time{})
+			go func() { _, _ = p.in.WriteString(rest) }() // once there is room
+			sent++
+			break
+		}
+	}
+	// Two queues of 4 MiB (one is on its way) and the calls that wait for room in them. What is
+	// refused fills the rest of a queue with small lines, then the gate reads no more.
+	if served, bound := g.opened(0).calls.Load(), int64(2*(4<<20)/answer+10); served > bound || sent == 1000 {
+		t.Errorf("%d calls of %d that were sent were served for a client that reads nothing, want at most %d", served, sent, bound)
+	}
+	for i := range sent {
+		p.reply(fmt.Sprint(i))
+	}
+	p.send(`{"jsonrpc":"2.0","id":"after","method":"ping"}`)
+	p.reply(`"after"`)
+}
+
+func TestOneClientsShare(t *testing.T) {
+	g := &fakeGate{}
+	p := startStdio(t, g, Options{PerClient: 3, ClientBytes: 1000})
+	p.init(formCaps)
+	// A single one may be over the bytes. What waits for a person counts.
+	p.send("%s", callLine("0", "ask", `{"x":"`+strings.Repeat("y", 2000)+`"}`))
+	ask := p.request("elicitation/create")
+	p.send("%s", callLine("1", "echo", `{}`))
+	if got := p.reply("1"); !strings.Contains(got, "-32603") || !strings.Contains(got, "or 1000 bytes: read the answers") {
+		t.Errorf("over the bytes: %s", got)
+	}
+	p.send(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, ask.ID)
+	p.reply("0")
+	for i := range 3 {
+		p.send("%s", callLine(fmt.Sprint("1", i), "hold", `{}`))
+		<-g.opened(0).started
+	}
+	p.send("%s", callLine("20", "echo", `{}`))
+	if got := p.reply("20"); !strings.Contains(got, "the limit is 3 requests") {
+		t.Errorf("over the count: %s", got)
+	}
+	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":11}}`)
+	if got := <-g.opened(0).started; got != "cancelled" {
+		t.Errorf("a cancellation at the limit: %s", got)
+	}
+	close(g.opened(0).gate)
+	p.reply("10")
+	p.reply("12")
+}
+
+func TestChangesOfRootsAreToldOneAtATime(t *testing.T) {
+	g := &fakeGate{}
+	p := startStdio(t, g, Options{})
+	p.init(`{"roots":{"listChanged":true}}`) // says initialized
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	p.reply("1")
+	<-g.opened(0).started
+	for range 1000 {
+		p.send(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
+	}
+	<-g.opened(0).started // at least once more
+	p.rest()
+	if g.opened(0).overlap.Load() {
+		t.Error("two at once")
+	}
+}

@@ -46,6 +46,8 @@ type Gate interface {
 	// Close; ctx bounds the opening only. After an error there is no session,
 	// and the next request of the same client tries again.
 	Open(ctx context.Context, who gate.Identity) (Session, error)
+	// HasProfile reports whether Open knows a profile; "" is the default one.
+	HasProfile(name string) bool
 }
 
 // Session is one client's session with the gate. Its methods are called from
@@ -98,6 +100,8 @@ type Options struct {
 	Rand        io.Reader     // source of session ids; default crypto/rand
 	MaxMessage  int64         // bytes of one message from a client; default 64 MiB
 	MaxInFlight int           // requests being served at once, all clients together; default 10,000
+	PerClient   int           // of one client, until their answers are on the way to it; default 1,000
+	ClientBytes int64         // of the params of those; default twice MaxMessage. One alone always fits
 	Grace       time.Duration // how long calls may finish after a client's end of input or a stop; default 5 s
 	Tick        time.Duration // between progress notices while a person is asked; default 10 s
 	ListTTL     time.Duration // ttlMs of lists for modern clients; default 5 min
@@ -125,6 +129,8 @@ func New(g Gate, key [32]byte, o Options) *Server {
 	}
 	def(&o.MaxMessage, 64<<20)
 	def(&o.MaxInFlight, 10_000)
+	def(&o.PerClient, 1000)
+	def(&o.ClientBytes, 2*o.MaxMessage)
 	def(&o.Grace, 5*time.Second)
 	def(&o.Tick, 10*time.Second)
 	def(&o.ListTTL, 5*time.Minute)

@@ -85,6 +85,8 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 // opener opens the gate's sessions for the transport.
 type opener struct{ g *gate.Gate }
 
+func (o opener) HasProfile(name string) bool { return o.g.HasProfile(name) }
+
 func (o opener) Open(ctx context.Context, who gate.Identity) (transport.Session, error) {
 	return o.g.Open(ctx, who)
 }

@@ -149,7 +149,7 @@ func tailOf(b []byte) []byte { return bytes.Clone(b[max(0, len(b)-keepOfLong):])
 
 // maxQueued is how many bytes may wait for a peer that does not read before
 // Send makes its caller wait too.
-const maxQueued = 64 << 20
+const maxQueued = 4 << 20
 
 // batchSize is how many bytes of small lines leave in one write.
 const batchSize = 64 << 10
@@ -182,7 +182,7 @@ func NewLineWriter(w io.Writer) *LineWriter {
 	return l
 }
 
-// Send queues line, which is the writer's from then on, and its line end. It waits only while more than 64 MiB are
+// Send queues line, which is the writer's from then on, and its line end. It waits only while more than 4 MiB are
 // queued, until ctx ends. A nil error means queued, not received; an error
 // means that no byte of the line will be written.
 func (l *LineWriter) Send(ctx context.Context, line []byte) error {
