@@ -270,7 +270,7 @@ func fieldsOf(s Server, preset string) []jsonField {
 func pairsJSON(pairs []Pair) string {
 	var b strings.Builder
 	b.WriteByte('{')
-	for i, p := range lastPairs(pairs) {
+	for i, p := range lastOfEach(pairs, func(p Pair) string { return p.Name }) {
 		if i > 0 {
 			b.WriteString(", ")
 		}
@@ -280,21 +280,6 @@ func pairsJSON(pairs []Pair) string {
 	}
 	b.WriteByte('}')
 	return b.String()
-}
-
-// lastPairs keeps the last of each name.
-func lastPairs(pairs []Pair) []Pair {
-	last := map[string]int{}
-	for i, p := range pairs {
-		last[p.Name] = i
-	}
-	var out []Pair
-	for i, p := range pairs {
-		if last[p.Name] == i {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // entryJSON is an entry over several lines.

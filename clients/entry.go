@@ -100,7 +100,7 @@ func (x *entry) read(n *node) {
 		return
 	}
 	x.unsupported(n)
-	for _, m := range lastOfEach(n.members) {
+	for _, m := range lastOfEach(n.members, member.name) {
 		if m.value.kind == null {
 			continue
 		}
@@ -214,7 +214,7 @@ func (x *entry) pairs(m member, value func(member) (string, bool)) (out []Pair) 
 		x.broken(m.value.pos, "%s: want an object, got %s", m.key, m.value.kind.noun())
 		return nil
 	}
-	for _, v := range lastOfEach(m.value.members) {
+	for _, v := range lastOfEach(m.value.members, member.name) {
 		v.pos = v.value.pos
 		if got, ok := value(v); ok {
 			out = append(out, Pair{v.key, got})

@@ -80,6 +80,9 @@ const (
 	Skip    Action = "skip"    // it was not asked for, or something it needs is missing
 )
 
+// Writes reports whether the file is changed by it.
+func (a Action) Writes() bool { return a == Add || a == Replace }
+
 // PlanOptions narrow a plan.
 type PlanOptions struct {
 	Only    []string // keys of the source, or names; nil is all
@@ -100,7 +103,7 @@ func (t *Target) Plan(servers []Server, o PlanOptions) Plan {
 	var p Plan
 	for _, s := range servers {
 		item := t.item(s, o, taken)
-		if item.Action == Add || item.Action == Replace {
+		if item.Action.Writes() {
 			taken[catalog.Alias(item.Name)] = s
 		}
 		p.Items = append(p.Items, item)
@@ -172,7 +175,7 @@ func freeName(s Server, taken map[string]Server) string {
 
 // Changes reports whether there is anything to write.
 func (p Plan) Changes() bool {
-	return slices.ContainsFunc(p.Items, func(i Item) bool { return i.Action == Add || i.Action == Replace })
+	return slices.ContainsFunc(p.Items, func(i Item) bool { return i.Action.Writes() })
 }
 
 // equal compares what starts or reaches a server; the order of variables and

@@ -251,7 +251,7 @@ func (e *entries) section(s section) {
 	if e.seen == nil {
 		e.seen = map[[2]string]bool{}
 	}
-	for _, m := range lastOfEach(members) {
+	for _, m := range lastOfEach(members, member.name) {
 		if e.seen[[2]string{s.scope, m.key}] {
 			continue
 		}
@@ -260,16 +260,16 @@ func (e *entries) section(s section) {
 	}
 }
 
-// lastOfEach keeps the last member of each key, as the clients' parsers do.
-func lastOfEach(members []member) []member {
+// lastOfEach keeps the last of each name, as the clients' parsers do.
+func lastOfEach[T any](all []T, name func(T) string) []T {
 	last := map[string]int{}
-	for i, m := range members {
-		last[m.key] = i
+	for i, v := range all {
+		last[name(v)] = i
 	}
-	var out []member
-	for i, m := range members {
-		if last[m.key] == i {
-			out = append(out, m)
+	var out []T
+	for i, v := range all {
+		if last[name(v)] == i {
+			out = append(out, v)
 		}
 	}
 	return out

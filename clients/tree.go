@@ -79,6 +79,8 @@ type member struct {
 	value *node
 }
 
+func (m member) name() string { return m.key }
+
 // get returns the member with that key, or nil. Of several it is the last one,
 // as every JSON parser of these clients has it.
 func (n *node) get(key string) *node {

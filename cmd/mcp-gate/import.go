@@ -452,7 +452,7 @@ func (im *importing) ask(in *bufio.Reader, person bool) error {
 	}
 	held := im.a.vault(im.home)
 	for _, item := range im.plan.Items {
-		if item.Action != clients.Add && item.Action != clients.Replace {
+		if !item.Action.Writes() {
 			continue
 		}
 		for _, id := range item.Server.Needs {
@@ -539,7 +539,7 @@ func (im *importing) write() error {
 	}
 	held := im.a.vault(im.home)
 	for _, item := range im.plan.Items {
-		if item.Action != clients.Add && item.Action != clients.Replace {
+		if !item.Action.Writes() {
 			continue
 		}
 		for _, id := range item.Server.Needs {
@@ -710,7 +710,7 @@ func showServer(b *strings.Builder, s importedDoc) {
 	if s.Scope != "" {
 		fmt.Fprintf(b, "  (project %s)", printable(s.Scope))
 	}
-	if s.Action != clients.Add && s.Action != clients.Replace {
+	if !s.Action.Writes() {
 		fmt.Fprintf(b, "  %s\n", printable(s.Reason))
 		return
 	}
