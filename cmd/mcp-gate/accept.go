@@ -141,14 +141,11 @@ type held struct {
 }
 
 func (a *app) accept(ctx context.Context, names []string, all, yes bool) (err error) {
-	e, err := a.start(ctx, engineOptions{})
+	e, err := a.startSettled(ctx, engineOptions{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	if err := e.pool.Settled(ctx); err != nil {
-		return err
-	}
 	waiting, err := e.held()
 	if err != nil {
 		return err

@@ -108,6 +108,19 @@ func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
 	return e, nil
 }
 
+// startSettled is start, and waits until every server has listed its tools or
+// has failed to.
+func (a *app) startSettled(ctx context.Context, o engineOptions) (*engine, error) {
+	e, err := a.start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.pool.Settled(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
 // processName tells this process from all others in the audit log.
 func processName() string {
 	var b [3]byte

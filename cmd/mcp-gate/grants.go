@@ -239,14 +239,11 @@ func (a *app) propose(ctx context.Context, f grantFlags) (p proposal, err error)
 			return p, usage(fmt.Errorf("--args: %w", err))
 		}
 	}
-	e, err := a.start(ctx, engineOptions{})
+	e, err := a.startSettled(ctx, engineOptions{})
 	if err != nil {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	if err := e.pool.Settled(ctx); err != nil {
-		return p, err
-	}
 	a.tellFailures(a.stderr, e.pool.Status())
 	return pinned(terms, f.tools, highest, e.gate.Tools(), e.cfg)
 }

@@ -24,14 +24,11 @@ runs at most once.`,
 }
 
 func (a *app) inboxRun(ctx context.Context) (err error) {
-	e, err := a.start(ctx, engineOptions{exposure: gate.Meta, person: true})
+	e, err := a.startSettled(ctx, engineOptions{exposure: gate.Meta, person: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	if err := e.pool.Settled(ctx); err != nil {
-		return err
-	}
 	ran := e.gate.RunAllowed(ctx)
 	if a.json {
 		return a.print(map[string]int{"taken_up": ran})

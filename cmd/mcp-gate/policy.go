@@ -63,14 +63,11 @@ func (a *app) policyExplain(ctx context.Context, name, args string, who gate.Ide
 	if id, err := catalog.ParseToolID(name); err == nil {
 		only = id.Server
 	}
-	e, err := a.start(ctx, engineOptions{only: only, exposure: gate.Meta})
+	e, err := a.startSettled(ctx, engineOptions{only: only, exposure: gate.Meta})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	if err := e.pool.Settled(ctx); err != nil {
-		return err
-	}
 	s, err := e.gate.Open(ctx, who)
 	if err != nil {
 		return usage(err)
@@ -102,14 +99,11 @@ func (a *app) policyCheck(ctx context.Context, offline bool) (err error) {
 	}
 	var targets []policy.Target
 	if !offline {
-		e, err := a.start(ctx, engineOptions{})
+		e, err := a.startSettled(ctx, engineOptions{})
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, e.Close()) }()
-		if err := e.pool.Settled(ctx); err != nil {
-			return err
-		}
 		for _, t := range e.gate.Tools().Entries() {
 			targets = append(targets, policy.Target{Tool: t.ID, Class: t.Class.Permission, Egress: t.Class.Egress, Schema: t.InputSchema})
 		}

@@ -128,14 +128,11 @@ func (e *engine) serverDocs() []serverDoc {
 }
 
 func (a *app) toolsList(ctx context.Context) (err error) {
-	e, err := a.start(ctx, engineOptions{})
+	e, err := a.startSettled(ctx, engineOptions{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	if err := e.pool.Settled(ctx); err != nil {
-		return err
-	}
 	set := e.gate.Tools()
 	if a.json {
 		tools := []toolDoc{}
@@ -256,14 +253,11 @@ type toolToken struct {
 // toolsTokens estimates what a model has to read if every tool is listed
 // directly, and what it reads through the gate.
 func (a *app) toolsTokens(ctx context.Context) (err error) {
-	e, err := a.start(ctx, engineOptions{exposure: gate.Meta})
+	e, err := a.startSettled(ctx, engineOptions{exposure: gate.Meta})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	if err := e.pool.Settled(ctx); err != nil {
-		return err
-	}
 	s, err := e.gate.Open(ctx, gate.Identity{Principal: "local", Scope: policy.ScopeAdmin})
 	if err != nil {
 		return err
