@@ -408,9 +408,7 @@ func (s *Session) overwrites(c *call) (Outcome, bool) {
 		return Outcome{}, false
 	}
 	e := s.event(audit.Refusal, c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeArguments, Rule: "secrets"})
-	if err := s.g.opts.Audit.Record(e); err != nil {
-		s.g.opts.Log.Error("a refusal could not be written down", "error", err)
-	}
+	s.g.writeDown(e)
 	return wrongShape(c.entry.ID.String(), "was given text in which secrets are blacked out: written back, it would destroy them. Change only what stands around them, or leave the step to the person."), true
 }
 

@@ -196,9 +196,7 @@ func (s *Session) engage(req Request) Outcome {
 	changes := changed(before, after)
 	e := audit.Event{Kind: audit.Session, Call: s.nextCall(), Session: s.id, Principal: s.who.Principal, Client: s.who.Client,
 		Tool: req.Name, Note: "engage: " + strings.Join(changes, "; ")}
-	if err := s.g.opts.Audit.Record(e); err != nil {
-		s.g.opts.Log.Error("an engagement could not be written down", "error", err)
-	}
+	s.g.writeDown(e)
 	return Outcome{Result: s.engaged(after, changes)}
 }
 

@@ -106,8 +106,7 @@ func (s *Session) road(ctx context.Context, c *call) Outcome {
 	if out, ok := s.overwrites(c); ok {
 		return out
 	}
-	switch {
-	case d.Verdict == policy.Ask || d.Verdict == policy.Defer:
+	if d.Verdict == policy.Ask || d.Verdict == policy.Defer {
 		return s.ask(ctx, c, d)
 	}
 	return s.run(ctx, c, d)
@@ -137,24 +136,28 @@ func (s *Session) verified(ctx context.Context, c *call, d policy.Decision) poli
 	return d
 }
 
+// writeDown keeps an event on which nothing hangs: what it speaks of did not
+// run. One that cannot be kept is no reason to give another answer.
+func (g *Gate) writeDown(e audit.Event) {
+	if err := g.opts.Audit.Record(e); err != nil {
+		g.opts.Log.Error("an event could not be written down", "kind", e.Kind, "code", e.Code, "ticket", e.Ticket, "error", err)
+	}
+}
+
 // refuse writes a refusal down and words it.
 func (s *Session) refuse(c *call, d policy.Decision) Outcome {
 	e := s.event(audit.Refusal, c, d)
 	if d.Code == policy.CodeHeld {
 		e.Note = "definition " + word(d.About.Pin)
 	}
-	if err := s.g.opts.Audit.Record(e); err != nil {
-		s.g.opts.Log.Error("a refusal could not be written down", "error", err)
-	}
+	s.g.writeDown(e)
 	return Outcome{Result: refusal(d, c.ticket, c.unfit)}
 }
 
 // refuseClass is call_tool_read's own no.
 func (s *Session) refuseClass(c *call) Outcome {
 	d := policy.Decision{Verdict: policy.Deny, Code: policy.CodeArguments, Rule: "meta.call_tool_read"}
-	if err := s.g.opts.Audit.Record(s.event(audit.Refusal, c, d)); err != nil {
-		s.g.opts.Log.Error("a refusal could not be written down", "error", err)
-	}
+	s.g.writeDown(s.event(audit.Refusal, c, d))
 	return wrongShape("call_tool_read", "runs only tools of class read, and %v is %s. If the change is wanted, use call_tool.", c.entry.ID, c.entry.Class.Permission)
 }
 
@@ -173,7 +176,12 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 	}
 	back, err := s.checkpointed(ctx, c, d)
 	if err != nil {
-		return s.withoutWayBack(ctx, c, d, err)
+		s.g.opts.Log.Warn("no checkpoint could be taken", "tool", c.entry.ID.String(), "error", err)
+		c.noWayBack = true
+		if d.Verdict == policy.Review { // which stands on one
+			return s.road(ctx, c)
+		}
+		d.Checkpoint, d.Journal, d.NoWayBack = false, false, true
 	}
 	if err := s.g.opts.Audit.Record(s.event(audit.Intent, c, d)); err != nil {
 		return s.unrecorded(c, d, err)
@@ -206,19 +214,6 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 		}
 	}
 	return out
-}
-
-// withoutWayBack goes on with a call whose checkpoint could not be taken: in
-// review, which needs one, it is judged again without; elsewhere it goes on,
-// and the audit says that there is no way back.
-func (s *Session) withoutWayBack(ctx context.Context, c *call, d policy.Decision, err error) Outcome {
-	s.g.opts.Log.Warn("no checkpoint could be taken", "tool", c.entry.ID.String(), "error", err)
-	c.noWayBack = true
-	if d.Verdict == policy.Review {
-		return s.road(ctx, c)
-	}
-	d.Checkpoint, d.Journal, d.NoWayBack = false, false, true
-	return s.run(ctx, c, d)
 }
 
 // params are those of the upstream's tools/call: its own name for the tool and

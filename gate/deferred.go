@@ -25,11 +25,12 @@ func (s *Session) stub(c *call, t inbox.Ticket) Outcome {
 	meta = strictjson.AppendString(meta, t.ID)
 	meta = fmt.Appendf(meta, `,"state":"%s","expires":"%s","code":"%s","executed":false}}`, t.State, t.Binding.Expires.Format(time.RFC3339), policy.CodeDeferred)
 	text := fmt.Sprintf("deferred [%s]: %s", policy.CodeDeferred, policy.CodeDeferred.ForModel(about))
+	if t.State == inbox.Approved {
+		text += " They have allowed it: it runs as soon as it can."
+	}
 	_, schema, _ := strictjson.Get(c.entry.Raw, "outputSchema")
 	e := s.event(audit.Refusal, c, policy.Decision{Verdict: policy.Defer, Code: policy.CodeDeferred, Rule: "ticket"})
-	if err := s.g.opts.Audit.Record(e); err != nil {
-		s.g.opts.Log.Error("a deferral could not be written down", "error", err)
-	}
+	s.g.writeDown(e)
 	return Outcome{Result: textResult(c.front == "" && schema, []string{text}, member{"_meta", meta})}
 }
 
@@ -46,7 +47,11 @@ func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome
 	if d.Verdict != policy.Deny {
 		d = s.verified(ctx, c, d)
 	}
-	if d.Verdict == policy.Deny {
+	switch {
+	case d.Verdict != policy.Deny:
+	case t.Fallback == engagement.FallbackDefer && (d.Code == policy.CodeServerDown || d.Code == policy.CodeUnverified):
+		return s.stub(c, t) // it may wait: [Gate.Work] runs it once its server is there
+	default:
 		return s.endStale(ctx, c, t, d)
 	}
 	claimed, err := s.g.opts.Inbox.Claim(ctx, t.ID, inbox.Attempt{
@@ -90,9 +95,7 @@ func (s *Session) notClaimed(ctx context.Context, c *call, t inbox.Ticket, err e
 	case now.State == inbox.Stale:
 		e := s.event(audit.Refusal, c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "ticket"})
 		e.Note = err.Error()
-		if err := s.g.opts.Audit.Record(e); err != nil {
-			s.g.opts.Log.Error("a refusal could not be written down", "error", err)
-		}
+		s.g.writeDown(e)
 		return s.ended(c, now)
 	}
 	return s.unrecorded(c, policy.Decision{}, err)
@@ -283,9 +286,7 @@ func (g *Gate) recordEnd(t inbox.Ticket) {
 		Kind: audit.Note, Code: word(endings[t.State]), Rule: "ticket", Ticket: t.ID, Session: t.Binding.Session, Principal: t.Binding.Principal,
 		Tool: t.View.Tool.String(), Class: word(t.View.Class), Binding: t.Binding.Digest(), ArgsDigest: t.Binding.Args, Note: t.Note,
 	}
-	if err := g.opts.Audit.Record(e); err != nil {
-		g.opts.Log.Error("the end of a ticket could not be written down", "ticket", t.ID, "error", err)
-	}
+	g.writeDown(e)
 }
 
 // runTicket runs one allowed call on behalf of the session that asked. It

@@ -676,7 +676,7 @@ func TestAStoredResultLeavesByWhatHoldsNow(t *testing.T) {
 // What was approved must be what runs, also where the record of the definition
 // stands in for a server that has not shown itself yet.
 func TestAnAllowedCallWaitsForItsServersDefinition(t *testing.T) {
-	r := newRig(t, nil)
+	r := newRig(t, func(o *Options) { o.Fallback = engagement.FallbackDefer })
 	s := r.open(t, Identity{})
 	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
 	r.gate.mu.Lock()
@@ -684,5 +684,18 @@ func TestAnAllowedCallWaitsForItsServersDefinition(t *testing.T) {
 	hub.live = false // as after a restart
 	r.gate.offered["hub"] = hub
 	r.gate.mu.Unlock()
-	r.refusedAs(t, s.Resume(t.Context(), ask.Ticket, Reply{Accepted, "allow-once", 1e9}, Request{}), "unverified")
+	out := s.Resume(t.Context(), ask.Ticket, Reply{Accepted, "allow-once", 1e9}, Request{})
+	if got := string(out.Result); !strings.Contains(got, "They have allowed it") || len(r.caller.calls()) != 0 {
+		t.Errorf("got %s after %d calls, want it to wait", got, len(r.caller.calls()))
+	}
+	if n := r.gate.RunAllowed(t.Context()); n != 0 {
+		t.Errorf("%d calls were taken up for a server that has shown nothing", n)
+	}
+	r.gate.mu.Lock()
+	hub.live = true
+	r.gate.offered["hub"] = hub
+	r.gate.mu.Unlock()
+	if n := r.gate.RunAllowed(t.Context()); n != 1 || len(r.caller.calls()) != 1 {
+		t.Errorf("%d taken up, %d ran: the yes is lost", n, len(r.caller.calls()))
+	}
 }

@@ -367,7 +367,5 @@ func (s *Session) mayKnow(id catalog.ToolID) bool {
 // note writes a line about a meta tool that ended without a call.
 func (s *Session) note(tool, text string) {
 	e := audit.Event{Kind: audit.Note, Call: s.nextCall(), Session: s.id, Principal: s.who.Principal, Client: s.who.Client, Tool: tool, Note: text}
-	if err := s.g.opts.Audit.Record(e); err != nil {
-		s.g.opts.Log.Error("a search could not be written down", "error", err)
-	}
+	s.g.writeDown(e)
 }

@@ -243,7 +243,7 @@ func (s *Session) journal(c *call, e *checkpoint.Entry, result json.RawMessage) 
 	} else if len(e.Changes) == 0 {
 		e.Note, state = "it changed no file", checkpoint.EntryVoid
 	}
-	if err = errors.Join(e.Step(state)); err == nil {
+	if err = e.Step(state); err == nil {
 		_, err = s.g.opts.Journal.ChangeEntry(context.Background(), *e)
 	}
 	if err != nil {

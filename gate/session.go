@@ -93,9 +93,7 @@ func (s *Session) Close() {
 		return
 	}
 	s.leave()
-	if err := s.g.opts.Audit.Record(audit.Event{Kind: audit.Session, Session: s.id, Principal: s.who.Principal, Note: "closed"}); err != nil {
-		s.g.opts.Log.Error("the end of a session could not be written down", "error", err)
-	}
+	s.g.writeDown(audit.Event{Kind: audit.Session, Session: s.id, Principal: s.who.Principal, Note: "closed"})
 }
 
 // Instructions is the text that a client gives its model at the start.
