@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"hash/maphash"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"unicode"
@@ -15,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // minGroup is the fewest rows that a number or a value shown must stand for.
@@ -229,12 +229,12 @@ func (c *counter) stats(name, typ string) *Stats {
 
 // identifierNames are names of columns whose numbers stand for a person or an
 // account, of which the least and the greatest are one each.
-var identifierNames = regexp.MustCompile(`(?i)phone|mobile|fax|ssn|social|passport|iban|account|card|tax|national|licen[cs]e|patient|zip|postal|post_?code|latitude|longitude|^lat$|^l(on|ng)$`)
+var identifierNames = lazy.Regexp(`(?i)phone|mobile|fax|ssn|social|passport|iban|account|card|tax|national|licen[cs]e|patient|zip|postal|post_?code|latitude|longitude|^lat$|^l(on|ng)$`)
 
 // identifies reports whether the numbers of a column name somebody or
 // something: by its name, or because all are different and long.
 func (c *counter) identifies(name, typ string) bool {
-	if identifierNames.MatchString(name) {
+	if identifierNames().MatchString(name) {
 		return true
 	}
 	distinct := !c.atLeast && int64(len(c.values)) == c.count() || c.atLeast
@@ -306,10 +306,10 @@ func looksPersonal(s string) bool {
 			digits++
 		}
 	}
-	return digits >= 6 || regexpURL.MatchString(s)
+	return digits >= 6 || regexpURL().MatchString(s)
 }
 
-var regexpURL = regexp.MustCompile(`(?i)^[a-z][a-z0-9+.-]*://`)
+var regexpURL = lazy.Regexp(`(?i)^[a-z][a-z0-9+.-]*://`)
 
 // shownName returns a column's name where it is one, and not data that stands
 // where names do.

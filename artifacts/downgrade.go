@@ -6,10 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
-	"regexp"
 	"strings"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
@@ -116,12 +116,12 @@ func factOf(p Part, classes engagement.EgressSet, tables []Table, allowed engage
 	return f
 }
 
-var mediaShape = regexp.MustCompile(`^[a-z]{2,16}/[a-z0-9.+-]{1,64}$`)
+var mediaShape = lazy.Regexp(`^[a-z]{2,16}/[a-z0-9.+-]{1,64}$`)
 
 // mediaWord returns a media type that is one; what a sender wrote in its place
 // may be anything.
 func mediaWord(s string) string {
-	if mediaShape.MatchString(s) && !looksPersonal(s) {
+	if mediaShape().MatchString(s) && !looksPersonal(s) {
 		return s
 	}
 	return ""

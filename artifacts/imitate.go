@@ -2,18 +2,19 @@ package artifacts
 
 import (
 	"bytes"
-	"regexp"
 	"unicode/utf8"
+
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // gateLine matches the beginning of a line in the forms that only the gate
 // writes: its refusals, its word for a withheld result, and its name in brackets
 // or before a colon. It sees lines with look-alike letters replaced.
-var gateLine = regexp.MustCompile(`(?i)^(?:(?:refused|deferred) ?\[[a-z-]{2,40}\] ?:|note ?\[imitation\] ?:|ran, result (?:withheld|kept) ?\[|not run ?\[?[a-z-]{0,40}\]? ?:|[\[(<{]+/? ?(?:system[: ]+)?mcp[-_ ]?gate\b[^\]\n]{0,80}[\])>}]|(?:message |notice |note )?(?:from )?mcp[-_ ]gate ?(?:\(.{0,40}\) ?)?(?:says?|notice|approval|approved|message)? ?:)`)
+var gateLine = lazy.Regexp(`(?i)^(?:(?:refused|deferred) ?\[[a-z-]{2,40}\] ?:|note ?\[imitation\] ?:|ran, result (?:withheld|kept) ?\[|not run ?\[?[a-z-]{0,40}\]? ?:|[\[(<{]+/? ?(?:system[: ]+)?mcp[-_ ]?gate\b[^\]\n]{0,80}[\])>}]|(?:message |notice |note )?(?:from )?mcp[-_ ]gate ?(?:\(.{0,40}\) ?)?(?:says?|notice|approval|approved|message)? ?:)`)
 
 // gateKey matches the keys that only the gate may write, as a name in JSON or
 // at a line's beginning.
-var gateKey = regexp.MustCompile(`(?i)(?:^|["'{,\s])mcp-gate/[a-z][a-z_-]{1,30}["']?\s*[:=]`)
+var gateKey = lazy.Regexp(`(?i)(?:^|["'{,\s])mcp-gate/[a-z][a-z_-]{1,30}["']?\s*[:=]`)
 
 // looksLikeGate is whether any part of text is worth a closer look: the words
 // that every form has one of, in any case, or letters outside ASCII.
@@ -30,7 +31,7 @@ func imitations(text []byte) int {
 		if !mentionsGate(head) {
 			continue
 		}
-		if gateLine.Match(bytes.TrimLeft(head, " \t>*_`#-\"'|!")) || gateKey.Match(head) {
+		if gateLine().Match(bytes.TrimLeft(head, " \t>*_`#-\"'|!")) || gateKey().Match(head) {
 			n++
 		}
 	}

@@ -2,11 +2,11 @@ package artifacts
 
 import (
 	"bytes"
-	"regexp"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/mcp-gate/mcp-gate/internal/enum"
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // A MarkKind says what in a text is not what it seems. The zero MarkKind is none.
@@ -214,11 +214,11 @@ func isLatin(r rune) bool { return r < 0x250 && unicode.IsLetter(r) }
 func invisible(r rune) bool { return r >= 0x200b && r <= 0x200d || r >= 0x2060 && r <= 0x2064 }
 
 // hidingStyle matches what takes an element out of sight. Spaces were removed.
-var hidingStyle = regexp.MustCompile(`display:none|visibility:hidden|font-size:0(?:px|pt|em|%)?(?:[;"'!]|$)|opacity:0(?:\.0+)?(?:[;"'!]|$)|(?:left|top|text-indent):-[0-9]{4,}`)
+var hidingStyle = lazy.Regexp(`display:none|visibility:hidden|font-size:0(?:px|pt|em|%)?(?:[;"'!]|$)|opacity:0(?:\.0+)?(?:[;"'!]|$)|(?:left|top|text-indent):-[0-9]{4,}`)
 
 // whiteLetters matches white letters, which are hidden only where no ground is
 // set for them.
-var whiteLetters = regexp.MustCompile(`(?:^|[;"'])color:(?:white|#fff(?:fff)?|rgb\(255,255,255\))(?:[;"'!]|$)`)
+var whiteLetters = lazy.Regexp(`(?:^|[;"'])color:(?:white|#fff(?:fff)?|rgb\(255,255,255\))(?:[;"'!]|$)`)
 
 // hiddenHTML counts comments of a sentence's length and elements hidden by an
 // inline style. Short comments mark places; long ones talk to a reader of the source.
@@ -250,7 +250,7 @@ func hiddenHTML(text []byte) int {
 			window = window[:end]
 		}
 		style := bytes.ToLower(bytes.ReplaceAll(window, []byte{' '}, nil))
-		if hidingStyle.Match(style) || whiteLetters.Match(style) && !bytes.Contains(style, []byte("background")) {
+		if hidingStyle().Match(style) || whiteLetters().Match(style) && !bytes.Contains(style, []byte("background")) {
 			n++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
@@ -105,7 +106,7 @@ func overlaps(found []Finding, start, end int) bool {
 }
 
 // stand-ins that documentation and templates use where a secret goes.
-var standIn = regexp.MustCompile(`(?i)example|placeholder|changeme|your[_-]|dummy|redacted|x{6,}|\*{4,}|\.{4,}|12345678|abcdefgh|process\.env|os\.environ|getenv`)
+var standIn = lazy.Regexp(`(?i)example|placeholder|changeme|your[_-]|dummy|redacted|x{6,}|\*{4,}|\.{4,}|12345678|abcdefgh|process\.env|os\.environ|getenv`)
 
 // holds reports whether a match is random enough to be a secret.
 func (r *secretRule) holds(s string) bool {
@@ -113,7 +114,7 @@ func (r *secretRule) holds(s string) bool {
 		return false
 	}
 	if !r.Mixed {
-		return !standIn.MatchString(s) || r.Entropy == 0
+		return !standIn().MatchString(s) || r.Entropy == 0
 	}
 	var lower, upper, digits int
 	for _, c := range []byte(s) {
@@ -127,16 +128,16 @@ func (r *secretRule) holds(s string) bool {
 		}
 	}
 	// A path, a dotted name or words with dashes is a reference to a secret.
-	return digits >= 2 && lower+upper >= 2 && !standIn.MatchString(s) && !isReference(s)
+	return digits >= 2 && lower+upper >= 2 && !standIn().MatchString(s) && !isReference(s)
 }
 
 var (
-	uuidShape = regexp.MustCompile(`(?i)^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$`)
-	wordShape = regexp.MustCompile(`^[A-Za-z]{2,}[0-9]{0,3}(?:[._/-][A-Za-z0-9]{1,12}){2,}$`)
+	uuidShape = lazy.Regexp(`(?i)^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$`)
+	wordShape = lazy.Regexp(`^[A-Za-z]{2,}[0-9]{0,3}(?:[._/-][A-Za-z0-9]{1,12}){2,}$`)
 )
 
 func isReference(s string) bool {
-	return uuidShape.MatchString(s) || strings.Count(s, "/") >= 2 && strings.HasPrefix(s, "/") || wordShape.MatchString(s) && entropy(s) < 4
+	return uuidShape().MatchString(s) || strings.Count(s, "/") >= 2 && strings.HasPrefix(s, "/") || wordShape().MatchString(s) && entropy(s) < 4
 }
 
 // entropy is Shannon's, in bits a character.

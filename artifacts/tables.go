@@ -5,10 +5,11 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 const (
@@ -593,8 +594,8 @@ func withHeading(s sheet, width int) sheet {
 
 // nameShape is how columns are called; placeNames are the usual ones.
 var (
-	nameShape  = regexp.MustCompile(`^[\pL_][\pL\pN_ .%#()/-]{0,39}$`)
-	placeNames = regexp.MustCompile(`(?i)(?:^|[_ .-])(id|uuid|key|name|title|email|mail|phone|date|time|at|timestamp|status|state|type|kind|count|total|amount|price|cost|qty|quantity|city|country|address|region|zip|code|value|score|rank|url|path|size|age|note|notes|description|label|labels|category|user|author|owner|role|currency|year|month|day|level|message|version|number|no|gender|sex)s?$`)
+	nameShape  = lazy.Regexp(`^[\pL_][\pL\pN_ .%#()/-]{0,39}$`)
+	placeNames = lazy.Regexp(`(?i)(?:^|[_ .-])(id|uuid|key|name|title|email|mail|phone|date|time|at|timestamp|status|state|type|kind|count|total|amount|price|cost|qty|quantity|city|country|address|region|zip|code|value|score|rank|url|path|size|age|note|notes|description|label|labels|category|user|author|owner|role|currency|year|month|day|level|message|version|number|no|gender|sex)s?$`)
 )
 
 // provesHeading compares the first row with up to 100 others. Every field must
@@ -627,12 +628,12 @@ func provesHeading(s sheet) bool {
 	proof := false
 	for i, c := range first {
 		name := c.plain()
-		if c.kind != cellText || !nameShape.MatchString(name) || seen[name] {
+		if c.kind != cellText || !nameShape().MatchString(name) || seen[name] {
 			return false
 		}
 		seen[name] = true
 		proof = proof || typed[i] && n > 1
-		if placeNames.MatchString(name) {
+		if placeNames().MatchString(name) {
 			usual++
 		}
 	}
@@ -656,9 +657,9 @@ func jsonText(s string) []byte {
 }
 
 var (
-	integerShape = regexp.MustCompile(`^[+-]?(?:0|[1-9][0-9]{0,17})$`)
-	numberShape  = regexp.MustCompile(`^[+-]?(?:0|[1-9][0-9]{0,17})?(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?$`)
-	dateShape    = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]{5,15}(?:Z|[+-][0-9:]{4,6})?)?$`)
+	integerShape = lazy.Regexp(`^[+-]?(?:0|[1-9][0-9]{0,17})$`)
+	numberShape  = lazy.Regexp(`^[+-]?(?:0|[1-9][0-9]{0,17})?(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?$`)
+	dateShape    = lazy.Regexp(`^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]{5,15}(?:Z|[+-][0-9:]{4,6})?)?$`)
 )
 
 func jsonCell(v []byte) cell {
@@ -671,12 +672,12 @@ func jsonCell(v []byte) cell {
 	case '{', '[':
 		c.kind = cellJSON
 	case '"':
-		if len(v) <= 37 && dateShape.Match(v[1:len(v)-1]) {
+		if len(v) <= 37 && dateShape().Match(v[1:len(v)-1]) {
 			c.kind = cellDate
 		}
 	default:
 		c.kind = cellNumber
-		if integerShape.Match(v) {
+		if integerShape().Match(v) {
 			c.kind = cellInteger
 		}
 	}
@@ -698,11 +699,11 @@ func textCell(v []byte) cell {
 	}
 	switch head := v[0]; {
 	case !isDigit(head) && head != '-' && head != '+' && head != '.':
-	case integerShape.Match(v):
+	case integerShape().Match(v):
 		c.kind = cellInteger
-	case numberShape.Match(v):
+	case numberShape().Match(v):
 		c.kind = cellNumber
-	case dateShape.Match(v):
+	case dateShape().Match(v):
 		c.kind = cellDate
 	}
 	return c

@@ -1,16 +1,16 @@
 package catalog
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // returnsContent is where the description of a writing tool says that more
 // than an acknowledgement comes back.
-var returnsContent = regexp.MustCompile(`\breturns? (the |a |an |all )?([a-z-]+ ){0,3}(diff|contents?|output|rows|records|results|stdout|transcript)\b`)
+var returnsContent = lazy.Regexp(`\breturns? (the |a |an |all )?([a-z-]+ ){0,3}(diff|contents?|output|rows|records|results|stdout|transcript)\b`)
 
 // carries says which class of data a tool's result holds, and why.
 func (f *features) carries(did finding) (engagement.Egress, string) {
@@ -18,7 +18,7 @@ func (f *features) carries(did finding) (engagement.Egress, string) {
 		return class, why
 	}
 	if did.class > engagement.Read {
-		if did.ran || runs[did.verb] && did.verb != "call" && did.class == engagement.Destructive || returnsContent.MatchString(f.text) {
+		if did.ran || runs[did.verb] && did.verb != "call" && did.class == engagement.Destructive || returnsContent().MatchString(f.text) {
 			return engagement.RowLevel, "gives what was run or changed"
 		}
 		return engagement.Metadata, "answers with an acknowledgement"
@@ -79,9 +79,9 @@ var (
 )
 
 var (
-	notPictures = regexp.MustCompile(`\bdocker|\bcontainer image|\bvirtual machine|\bdisk image|\bvm\b|\bami\b|\bdocker image`)
-	madeNow     = regexp.MustCompile(`\brender|\bcharts?\b|\bdiagram|\bscreenshot|\bplot|\bgenerated?\b`)
-	asPicture   = regexp.MustCompile(`\bimage|\bpng\b|\bsvg\b|\bpicture|\bscreenshot|\brender|\bvisual`)
+	notPictures = lazy.Regexp(`\bdocker|\bcontainer image|\bvirtual machine|\bdisk image|\bvm\b|\bami\b|\bdocker image`)
+	madeNow     = lazy.Regexp(`\brender|\bcharts?\b|\bdiagram|\bscreenshot|\bplot|\bgenerated?\b`)
+	asPicture   = lazy.Regexp(`\bimage|\bpng\b|\bsvg\b|\bpicture|\bscreenshot|\brender|\bvisual`)
 )
 
 func pairsOf(ws []string) []string {
@@ -94,7 +94,7 @@ func pairsOf(ws []string) []string {
 
 // pixels looks for a result that is a picture.
 func (f *features) pixels(did finding) (engagement.Egress, string, bool) {
-	if notPictures.MatchString(f.text) {
+	if notPictures().MatchString(f.text) {
 		return 0, "", false
 	}
 	for _, w := range append(f.name, pairsOf(f.name)...) {
@@ -105,7 +105,7 @@ func (f *features) pixels(did finding) (engagement.Egress, string, bool) {
 		if !f.givesPicture(did, w) {
 			continue
 		}
-		if class == engagement.RawPixels && (did.class > engagement.Read || did.verb == "generate" || did.verb == "create" || madeNow.MatchString(f.text)) {
+		if class == engagement.RawPixels && (did.class > engagement.Read || did.verb == "generate" || did.verb == "create" || madeNow().MatchString(f.text)) {
 			class = engagement.RenderedPixels // made just now, not as stored
 		}
 		return class, "gives a picture", true
@@ -124,7 +124,7 @@ func (f *features) givesPicture(did finding, w string) bool {
 	if did.class >= engagement.SourceFileWrite {
 		return false
 	}
-	if (did.verb == "get" || did.verb == "fetch") && !asPicture.MatchString(f.text) && lex.egress.name[singular(w)] == engagement.RenderedPixels && w != "screenshot" {
+	if (did.verb == "get" || did.verb == "fetch") && !asPicture().MatchString(f.text) && lex.egress.name[singular(w)] == engagement.RenderedPixels && w != "screenshot" {
 		return false // a chart's numbers
 	}
 	switch did.verb {

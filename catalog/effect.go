@@ -3,12 +3,12 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
@@ -54,7 +54,7 @@ func featuresOf(t Tool) features {
 	}
 	f.text = strings.ToLower(strings.Join(strings.Fields(description), " "))
 	f.first = firstSentence(description)
-	f.lead = readClause(afterLabel(bracketed.ReplaceAllString(f.first, " ")))
+	f.lead = readClause(afterLabel(bracketed().ReplaceAllString(f.first, " ")))
 	if f.lead.verbs == nil && t.Title != "" && t.Title != description {
 		f.lead = readClause(t.Title)
 		f.lead.weak = true
@@ -266,7 +266,7 @@ func chineseLead(s string) string {
 }
 
 // bracketed is what a sentence says in passing.
-var bracketed = regexp.MustCompile(`\([^)]*\)`)
+var bracketed = lazy.Regexp(`\([^)]*\)`)
 
 func readParams(schema json.RawMessage) []param {
 	raw, ok, err := strictjson.Get(schema, "properties")
@@ -571,10 +571,10 @@ var (
 	addressParams = wordSet("url endpoint path uri")
 	bodyParams    = wordSet("body data payload json headers")
 	payloadVerbs  = wordSet("run execute exec eval evaluate invoke interact use query call perform process send start test shell bash terminal sql script spawn command cmd")
-	querying      = regexp.MustCompile(`\b(sql|cypher|graphql)\b`)
-	readOnlyText  = regexp.MustCompile(`\bread[- ]?only\b|\bonly (select|read|allows? select)|\bselect[- ]only\b|\b(a|an) (sql )?select (query|queries|statement)|\bselect (queries|statements|query)\b`)
-	notReadOnly   = regexp.MustCompile(`(not|non)[- ]read[- ]?only|(unless|disable|except|if) [a-z ]{0,20}read[- ]?only|insert|update|delete|drop|modif|mutation`)
-	negated       = regexp.MustCompile(`\b(no|not|never|without|block|reject|forbid|prevent|disallow|cannot|won't|don't)\b[a-z /,()'-]{0,60}(insert|update|delete|drop|modif|mutation|write)`)
+	querying      = lazy.Regexp(`\b(sql|cypher|graphql)\b`)
+	readOnlyText  = lazy.Regexp(`\bread[- ]?only\b|\bonly (select|read|allows? select)|\bselect[- ]only\b|\b(a|an) (sql )?select (query|queries|statement)|\bselect (queries|statements|query)\b`)
+	notReadOnly   = lazy.Regexp(`(not|non)[- ]read[- ]?only|(unless|disable|except|if) [a-z ]{0,20}read[- ]?only|insert|update|delete|drop|modif|mutation`)
+	negated       = lazy.Regexp(`\b(no|not|never|without|block|reject|forbid|prevent|disallow|cannot|won't|don't)\b[a-z /,()'-]{0,60}(insert|update|delete|drop|modif|mutation|write)`)
 )
 
 // byPayload looks for a tool that runs what it is given: code, a command, a
@@ -589,9 +589,9 @@ func (f *features) byPayload(now finding) (finding, bool) {
 	if !payloadVerbs[verb] && !running && now.class != 0 {
 		return now, false
 	}
-	says := readOnlyText.MatchString(f.text) || slices.Contains(f.name, "readonly") || slices.Contains(f.name, "select") || slices.Contains(f.name, "read")
-	says = says && (!notReadOnly.MatchString(f.text) || negated.MatchString(f.text) || slices.Contains(f.name, "read"))
-	sql := querying.MatchString(f.text) || slices.ContainsFunc(f.name, func(w string) bool { return querying.MatchString(w) }) || f.hasParam(wordSet("sql sql_query cypher"))
+	says := readOnlyText().MatchString(f.text) || slices.Contains(f.name, "readonly") || slices.Contains(f.name, "select") || slices.Contains(f.name, "read")
+	says = says && (!notReadOnly().MatchString(f.text) || negated().MatchString(f.text) || slices.Contains(f.name, "read"))
+	sql := querying().MatchString(f.text) || slices.ContainsFunc(f.name, func(w string) bool { return querying().MatchString(w) }) || f.hasParam(wordSet("sql sql_query cypher"))
 	switch {
 	case sql && (f.hasParam(queryParams) || payloadVerbs[verb]) && says:
 		return finding{class: engagement.Read, verb: verb, why: "its description says that it only reads", strong: false}, true
@@ -607,8 +607,8 @@ var (
 	localParams  = wordSet("path file_path filepath filename file_name output_path output_file output save_path save_to destination dest_path local_path absolute_path target_path output_dir output_directory download_path destination_path dir directory save_dir file target_file outputpath export_path local_file_path folder_path")
 	contentParam = wordSet("content contents text data edits new_text new_string new_str file_text changes patch lines old_string")
 	savers       = wordSet("download export convert generate create render save capture screenshot record extract transform transcribe trace")
-	handsOver    = regexp.MustCompile(`\b(returns?|gets?|retrieves?|contents?|base64|urls?|links?|text|transcript|json|csv|string|bytes|logs?|data)\b`)
-	toDisk       = regexp.MustCompile(`\b(saves?|writes?|downloads?|exports?) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local )*(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (a )?(local )?(file|disk)\b`)
+	handsOver    = lazy.Regexp(`\b(returns?|gets?|retrieves?|contents?|base64|urls?|links?|text|transcript|json|csv|string|bytes|logs?|data)\b`)
+	toDisk       = lazy.Regexp(`\b(saves?|writes?|downloads?|exports?) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local )*(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (a )?(local )?(file|disk)\b`)
 )
 
 // byDestination looks for a tool that leaves a file on the user's disk.
@@ -616,9 +616,9 @@ func (f *features) byDestination(now finding) finding {
 	if now.class >= engagement.SourceFileWrite || now.class == 0 {
 		return now
 	}
-	disk := toDisk.MatchString(f.text)
+	disk := toDisk().MatchString(f.text)
 	switch {
-	case now.verb == "download" && now.class == engagement.Read && !now.ruled && !handsOver.MatchString(f.text):
+	case now.verb == "download" && now.class == engagement.Read && !now.ruled && !handsOver().MatchString(f.text):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "\"download\" of what it does not hand over", strong: now.strong}
 	case savers[now.verb] && now.verb != "screenshot" && now.verb != "capture" && f.hasParam(outputParams):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: fmt.Sprintf("%q with a place to save to", now.verb), strong: now.strong}

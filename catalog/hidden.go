@@ -6,11 +6,12 @@ import (
 	"encoding/hex"
 	"html"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // mostShown is how much of a passage a finding shows.
@@ -299,54 +300,54 @@ func science(word string) bool {
 const shortestEncoded = 20
 
 var (
-	base64Run  = regexp.MustCompile(`[A-Za-z0-9+/_-]{20,}={0,2}`)
-	hexRun     = regexp.MustCompile(`(?:[0-9a-fA-F]{2}){10,}|(?:(?:\\x|0x|%)[0-9a-fA-F]{2}[ ,;]{0,2}){6,}|(?:[0-9a-fA-F]{2}[ :]){9,}[0-9a-fA-F]{2}`)
-	escapeRun  = regexp.MustCompile(`(?:\\u\{?[0-9a-fA-F]{2,6}\}?){6,}`)
-	entityRun  = regexp.MustCompile(`(?:&#x?[0-9a-fA-F]{2,6};){6,}`)
-	decimalRun = regexp.MustCompile(`(?:[0-9]{2,3}[ ,]{1,2}){9,}[0-9]{2,3}`)
-	binaryRun  = regexp.MustCompile(`(?:[01]{8} ?){8,}`)
-	base32Run  = regexp.MustCompile(`[A-Z2-7]{24,}={0,6}`)
-	dataURI    = regexp.MustCompile(`(?i)data:([a-z]+/[a-z0-9.+-]+)?(;[a-z0-9=-]+)*,([^\s"'<>)]*)`)
+	base64Run  = lazy.Regexp(`[A-Za-z0-9+/_-]{20,}={0,2}`)
+	hexRun     = lazy.Regexp(`(?:[0-9a-fA-F]{2}){10,}|(?:(?:\\x|0x|%)[0-9a-fA-F]{2}[ ,;]{0,2}){6,}|(?:[0-9a-fA-F]{2}[ :]){9,}[0-9a-fA-F]{2}`)
+	escapeRun  = lazy.Regexp(`(?:\\u\{?[0-9a-fA-F]{2,6}\}?){6,}`)
+	entityRun  = lazy.Regexp(`(?:&#x?[0-9a-fA-F]{2,6};){6,}`)
+	decimalRun = lazy.Regexp(`(?:[0-9]{2,3}[ ,]{1,2}){9,}[0-9]{2,3}`)
+	binaryRun  = lazy.Regexp(`(?:[01]{8} ?){8,}`)
+	base32Run  = lazy.Regexp(`[A-Z2-7]{24,}={0,6}`)
+	dataURI    = lazy.Regexp(`(?i)data:([a-z]+/[a-z0-9.+-]+)?(;[a-z0-9=-]+)*,([^\s"'<>)]*)`)
 
 	// orders are what a decoded text holds when it is meant for the model.
-	orders = regexp.MustCompile(`(?i)\b(ignore|instructions?|system|secrets?|passwords?|credentials?|send|read|upload|exfiltrat\w*|execute|curl|wget|bash|delete|always|never|do not|don't|must|before|user|tools?|assistant|forward|token|api.?key|ssh|https?:|rm -|eval|script|override|previous|private|file|call|include|admin|bcc|prompt|hidden|transfer|approve|output|reveal|leak|copy|run)\b`)
+	orders = lazy.Regexp(`(?i)\b(ignore|instructions?|system|secrets?|passwords?|credentials?|send|read|upload|exfiltrat\w*|execute|curl|wget|bash|delete|always|never|do not|don't|must|before|user|tools?|assistant|forward|token|api.?key|ssh|https?:|rm -|eval|script|override|previous|private|file|call|include|admin|bcc|prompt|hidden|transfer|approve|output|reveal|leak|copy|run)\b`)
 )
 
 // encoded looks for instructions that were written so that only a machine
 // reads them.
 func (s *scanner) encoded(where, text string) {
 	if longestRun(text) >= shortestEncoded {
-		for _, run := range base64Run.FindAllString(text, 64) {
+		for _, run := range base64Run().FindAllString(text, 64) {
 			s.decoded(where, run, fromBase64(run, 2))
 		}
-		for _, run := range base32Run.FindAllString(text, 16) {
+		for _, run := range base32Run().FindAllString(text, 16) {
 			b, _ := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.TrimRight(run, "="))
 			s.decoded(where, run, string(b))
 		}
 	}
-	for _, run := range hexRun.FindAllString(text, 64) {
+	for _, run := range hexRun().FindAllString(text, 64) {
 		s.decoded(where, run, fromHex(run))
 	}
 	if strings.Contains(text, `\u`) {
-		for _, run := range escapeRun.FindAllString(text, 16) {
+		for _, run := range escapeRun().FindAllString(text, 16) {
 			s.decoded(where, run, fromNumbers(run, `\u{}`, 16))
 		}
 	}
 	if strings.Contains(text, "&#") {
-		for _, run := range entityRun.FindAllString(text, 16) {
+		for _, run := range entityRun().FindAllString(text, 16) {
 			s.decoded(where, run, html.UnescapeString(run))
 		}
 	}
 	if strings.Count(text, "0")+strings.Count(text, "1") >= 16 {
-		for _, run := range decimalRun.FindAllString(text, 16) {
+		for _, run := range decimalRun().FindAllString(text, 16) {
 			s.decoded(where, run, fromNumbers(run, " ,", 10))
 		}
-		for _, run := range binaryRun.FindAllString(text, 16) {
+		for _, run := range binaryRun().FindAllString(text, 16) {
 			s.decoded(where, run, fromBinary(run))
 		}
 	}
 	if strings.Contains(text, "data:") {
-		for _, m := range dataURI.FindAllStringSubmatch(text, 16) {
+		for _, m := range dataURI().FindAllStringSubmatch(text, 16) {
 			s.data(where, m[0], strings.ToLower(m[1]), m[3])
 		}
 	}
@@ -370,7 +371,7 @@ func (s *scanner) decoded(where, run, plain string) {
 	if !readable(plain) {
 		return
 	}
-	switch found := orders.FindAllString(plain, 3); {
+	switch found := orders().FindAllString(plain, 3); {
 	case len(found) > 1, len(found) == 1 && strings.Count(plain, " ") >= 2:
 		s.add(KindEncoded, Block, where, run[:min(len(run), 40)]+" = "+plain)
 	case strings.Count(plain, " ") >= 3:
@@ -408,7 +409,7 @@ func fromBase64(run string, deep int) string {
 				continue
 			}
 			plain := string(b)
-			if deep > 0 && base64Run.FindString(plain) == plain {
+			if deep > 0 && base64Run().FindString(plain) == plain {
 				if inner := fromBase64(plain, deep-1); readable(inner) {
 					return inner
 				}
@@ -458,9 +459,9 @@ func (s *scanner) data(where, whole, kind, payload string) {
 		plain, _ = url.PathUnescape(payload)
 	}
 	switch active := strings.Contains(kind, "html") || strings.Contains(kind, "script") || strings.Contains(kind, "svg"); {
-	case active && len(payload) >= 16 && (strings.Contains(plain, "<script") || orders.MatchString(plain)):
+	case active && len(payload) >= 16 && (strings.Contains(plain, "<script") || orders().MatchString(plain)):
 		s.add(KindEncoded, Block, where, whole)
-	case strings.HasPrefix(kind, "text/") && readable(plain) && len(orders.FindAllString(plain, 2)) > 1:
+	case strings.HasPrefix(kind, "text/") && readable(plain) && len(orders().FindAllString(plain, 2)) > 1:
 		s.add(KindEncoded, Block, where, whole)
 	case active && len(payload) >= 16:
 		s.add("encoded-text", Show, where, whole)
@@ -518,12 +519,12 @@ func reversed(s string) string {
 }
 
 var (
-	farRight   = regexp.MustCompile(`[ \t\x{a0}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}]{48,}\S`)
-	aside      = regexp.MustCompile(`\S[ \t\x{a0}\x{2000}-\x{200a}\x{3000}]{30,}\S`)
-	farDown    = regexp.MustCompile(`(?:[ \t]*\r?\n){12,}[ \t]*\S`)
-	downward   = regexp.MustCompile(`(?:[ \t]*\r?\n){7,}[ \t]*\S`)
-	comment    = regexp.MustCompile(`(?s)<!--(.*?)(?:-->|$)|\[//\]: ?#? ?\(([^)]*)\)|\[comment\]: ?<> ?\(([^)]*)\)|/\*(.*?)\*/`)
-	styledAway = regexp.MustCompile(`(?i)style\s*=\s*["'][^"']{0,200}(display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0[^.]|color\s*:\s*(white|#fff(fff)?|transparent))`)
+	farRight   = lazy.Regexp(`[ \t\x{a0}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}]{48,}\S`)
+	aside      = lazy.Regexp(`\S[ \t\x{a0}\x{2000}-\x{200a}\x{3000}]{30,}\S`)
+	farDown    = lazy.Regexp(`(?:[ \t]*\r?\n){12,}[ \t]*\S`)
+	downward   = lazy.Regexp(`(?:[ \t]*\r?\n){7,}[ \t]*\S`)
+	comment    = lazy.Regexp(`(?s)<!--(.*?)(?:-->|$)|\[//\]: ?#? ?\(([^)]*)\)|\[comment\]: ?<> ?\(([^)]*)\)|/\*(.*?)\*/`)
+	styledAway = lazy.Regexp(`(?i)style\s*=\s*["'][^"']{0,200}(display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0[^.]|color\s*:\s*(white|#fff(fff)?|transparent))`)
 )
 
 // layout looks for text that is placed where nobody reads.
@@ -535,35 +536,35 @@ func (s *scanner) layout(where, text string) {
 		s.comments(where, text)
 	}
 	if strings.Contains(text, "style") || strings.Contains(text, "STYLE") {
-		if m := styledAway.FindString(text); m != "" {
+		if m := styledAway().FindString(text); m != "" {
 			s.add(KindLayout, Block, where, m)
 		}
 	}
 	if strings.Count(text, "\n") < 8 {
 		return
 	}
-	if at := farDown.FindStringIndex(text); at != nil {
+	if at := farDown().FindStringIndex(text); at != nil {
 		s.add(KindLayout, Block, where, squeezed(text[at[1]-1:]))
-	} else if at := downward.FindStringIndex(text); at != nil {
+	} else if at := downward().FindStringIndex(text); at != nil {
 		s.add("wide-gap", Show, where, squeezed(text[at[1]-1:]))
 	}
 }
 
 func (s *scanner) gaps(where, text string) {
-	if at := farRight.FindStringIndex(text); at != nil {
+	if at := farRight().FindStringIndex(text); at != nil {
 		s.add(KindLayout, Block, where, squeezed(text[at[1]-1:]))
-	} else if at := aside.FindStringIndex(text); at != nil {
+	} else if at := aside().FindStringIndex(text); at != nil {
 		s.add("wide-gap", Show, where, squeezed(text[at[1]-1:]))
 	}
 }
 
 func (s *scanner) comments(where, text string) {
-	for _, m := range comment.FindAllStringSubmatch(text, 16) {
+	for _, m := range comment().FindAllStringSubmatch(text, 16) {
 		inner := strings.Join(m[1:], "")
 		if strings.HasPrefix(m[0], "/*") && !strings.Contains(inner, " ") { // a path pattern
 			continue
 		}
-		if len(orders.FindAllString(inner, 2)) > 1 && strings.Count(inner, " ") >= 3 {
+		if len(orders().FindAllString(inner, 2)) > 1 && strings.Count(inner, " ") >= 3 {
 			s.add(KindLayout, Block, where, m[0])
 		} else if len(inner) > 20 && !strings.HasPrefix(m[0], "/*") {
 			s.add("comment", Show, where, m[0])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/enum"
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // Tier is what a finding does. The zero Tier is none.
@@ -284,13 +285,13 @@ func (s *scanner) name(t Tool, peers []Tool) {
 		if plain == "" {
 			plain = folded(t.Description)
 		}
-		if i := strings.Index(plain, strings.ToLower(p.ID.Tool)); i >= 0 && ordering.MatchString(plain) {
+		if i := strings.Index(plain, strings.ToLower(p.ID.Tool)); i >= 0 && ordering().MatchString(plain) {
 			s.add("shadowing", Show, "/description", around(plain, i, i+len(p.ID.Tool)))
 		}
 	}
 }
 
-var ordering = regexp.MustCompile(`\b(must|always|instead|before|never|do not|don't|replace|override|first|whenever|every time|also)\b`)
+var ordering = lazy.Regexp(`\b(must|always|instead|before|never|do not|don't|replace|override|first|whenever|every time|also)\b`)
 
 // carrying are verbs that also say where a reading tool takes its results.
 var carrying = wordSet("send push run call share execute")

@@ -9,9 +9,10 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // A provider is who gives tokens for a server, as found by [discover]. Every
@@ -123,13 +124,13 @@ func (g *guard) probe(ctx context.Context) (challenge, error) {
 	return challenge{}, nil // it may still describe itself
 }
 
-var challengeParam = regexp.MustCompile(`(?i)(?:^|[\s,])(resource_metadata|scope)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))`)
+var challengeParam = lazy.Regexp(`(?i)(?:^|[\s,])(resource_metadata|scope)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))`)
 
 // parseChallenge reads the parameters of a Bearer challenge, RFC 9728 section 5.1.
 // What it does not understand counts for nothing.
 func parseChallenge(headers []string) challenge {
 	var ch challenge
-	for _, m := range challengeParam.FindAllStringSubmatch(strings.Join(headers, ", "), 8) {
+	for _, m := range challengeParam().FindAllStringSubmatch(strings.Join(headers, ", "), 8) {
 		value := m[2] + m[3]
 		switch strings.ToLower(m[1]) {
 		case "scope":
@@ -142,10 +143,10 @@ func parseChallenge(headers []string) challenge {
 }
 
 // scopeToken is RFC 6749's: nothing that would have to be quoted.
-var scopeToken = regexp.MustCompile(`^[\x21\x23-\x5b\x5d-\x7e]{1,200}$`)
+var scopeToken = lazy.Regexp(`^[\x21\x23-\x5b\x5d-\x7e]{1,200}$`)
 
 func plainScopes(scopes []string) []string {
-	scopes = slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return !scopeToken.MatchString(s) })
+	scopes = slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return !scopeToken().MatchString(s) })
 	return scopes[:min(len(scopes), 100)]
 }
 

@@ -25,14 +25,15 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/mcp-gate/mcp-gate/vault"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
+	"github.com/mcp-gate/mcp-gate/vault"
 )
 
 // A Server is what is signed in to.
@@ -281,13 +282,13 @@ func (c *Client) renew(ctx context.Context, s Server, old *record) (*record, err
 }
 
 // tokenText is what may stand in a header as a token, RFC 6750.
-var tokenText = regexp.MustCompile(`^[\x21-\x7e]+$`)
+var tokenText = lazy.Regexp(`^[\x21-\x7e]+$`)
 
 // take puts a token answer into the record. The life of a token counts from when
 // it was asked for.
 func (r *record) take(tok *oauth2.Token, began time.Time) error {
 	switch {
-	case len(tok.AccessToken) > 64<<10 || !tokenText.MatchString(tok.AccessToken):
+	case len(tok.AccessToken) > 64<<10 || !tokenText().MatchString(tok.AccessToken):
 		return errors.New("the token cannot stand in a header")
 	case !strings.EqualFold(tok.Type(), "bearer"):
 		return fmt.Errorf("a token of type %.40q is not understood: want Bearer", tok.Type())
