@@ -41,9 +41,15 @@ type Forms interface {
 	Answer(ctx context.Context, id string, a inbox.Answer) (inbox.Ticket, error)
 }
 
-// Sessions keeps what must be known of a session to run its calls later, in
-// another process if need be. *store.Store is one.
+// Sessions keeps what other processes must know of a session: to run its calls
+// later, to work for it, and to share what it may spend. *store.Store is one.
 type Sessions interface {
+	// ChargeCall takes one call off an account unless nothing of what limit
+	// bounds is left; ChargeBytes takes off a result. Spent is both sums.
+	ChargeCall(ctx context.Context, account string, limit engagement.Spend) (charged bool, err error)
+	ChargeBytes(ctx context.Context, account string, n int64) error
+	Spent(ctx context.Context, account string) (calls, resultBytes int64, err error)
+
 	KeepSession(ctx context.Context, id string, record json.RawMessage, now time.Time) error
 	Session(ctx context.Context, id string) (record json.RawMessage, updated time.Time, err error)
 }

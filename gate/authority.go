@@ -99,12 +99,12 @@ func (s *Session) facts(c *call) policy.Call {
 	now := s.authorityNow()
 	now.Fill(&facts, owner)
 	facts.InSlice = facts.Limits.RequiredDomains.Admits(class.Domains)
+	facts.Left = s.left(facts.Limits.Spend)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	facts.Reach = s.reach(c)
 	facts.FirstWrite = !s.wrote
-	facts.Left = engagement.Spend{Calls: left(facts.Limits.Spend.Calls, s.calls), ResultBytes: left(facts.Limits.Spend.ResultBytes, s.bytes)}
 	return facts
 }
 
@@ -156,34 +156,6 @@ func (s *Session) readiness(c *call) (policy.Readiness, error) {
 		return policy.BadArguments, err
 	}
 	return policy.Ready, nil
-}
-
-func left(limit *int64, used int64) *int64 {
-	if limit == nil {
-		return nil
-	}
-	rest := *limit - used
-	return &rest
-}
-
-// charge takes one call off what the session may spend. It is the last thing
-// before a call and atomic, so that calls side by side cannot overspend.
-func (s *Session) charge() bool {
-	limit := s.g.ruling().spend.Meet(s.authorityNow().Engagement.Limits.Spend)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if limit.Calls != nil && s.calls >= *limit.Calls || limit.ResultBytes != nil && s.bytes >= *limit.ResultBytes {
-		return false
-	}
-	s.calls++
-	return true
-}
-
-// chargeBytes takes a result off after the call; one call may overshoot.
-func (s *Session) chargeBytes(n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bytes += n
 }
 
 // engage is the meta tool: the agent says how it reads the work.

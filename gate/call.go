@@ -171,7 +171,7 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 			return s.road(ctx, c) // without it
 		}
 	}
-	if !s.charge() {
+	if !s.charge(ctx) {
 		return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeSpend, Rule: "step8.spend", About: d.About})
 	}
 	back, err := s.checkpointed(ctx, c, d)
@@ -241,7 +241,8 @@ func (s *Session) outcome(c *call, raw json.RawMessage, err error) (Outcome, aud
 	var theirs *jsonrpc.Error
 	switch {
 	case errors.As(err, &theirs):
-		return Outcome{Error: theirs}, audit.Event{Outcome: audit.ToolError, ErrorCode: fmt.Sprint(theirs.Code)}
+		theirs, gone := cleanedError(theirs)
+		return Outcome{Error: theirs}, audit.Event{Outcome: audit.ToolError, ErrorCode: fmt.Sprint(theirs.Code), Note: takenOut(gone)}
 	case err != nil:
 		return s.lost(c, err)
 	}
@@ -253,10 +254,15 @@ func (s *Session) outcome(c *call, raw json.RawMessage, err error) (Outcome, aud
 	if failed(raw) {
 		e.Outcome = audit.ToolError
 	}
-	if gone != nil {
-		e.Note = fmt.Sprintf("taken out of _meta: %q", gone)
-	}
+	e.Note = takenOut(gone)
 	return Outcome{Result: result}, e
+}
+
+func takenOut(gone []string) string {
+	if gone == nil {
+		return ""
+	}
+	return fmt.Sprintf("taken out of _meta: %q", gone)
 }
 
 // lost words the case that no answer came. It never looks like a refusal: the

@@ -21,6 +21,7 @@ type Session struct {
 	g       *Gate
 	id      string // "s_" and 26 base32 characters
 	who     Identity
+	purse   string // the account that its spend is taken off
 	profile Profile
 	aliases []string        // the servers it shows, sorted
 	showing map[string]bool // the same
@@ -34,8 +35,6 @@ type Session struct {
 	mu        sync.Mutex // guards what follows; never held across a call
 	authority authority
 	bare      []string // servers that had listed nothing when the list was given
-	calls     int64    // charged
-	bytes     int64    // charged
 	wrote     bool     // a write ran
 	unproven  bool     // an answer came that no person gave
 	count     int64    // of calls, for their ids
@@ -66,7 +65,7 @@ func (g *Gate) newSession(id string, who Identity) (*Session, error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no profile %q", who.Profile)
 	}
-	s := &Session{g: g, id: id, who: who, profile: p, aliases: g.of(p), showing: map[string]bool{}, changed: make(chan struct{})}
+	s := &Session{g: g, id: id, purse: id, who: who, profile: p, aliases: g.of(p), showing: map[string]bool{}, changed: make(chan struct{})}
 	for _, alias := range s.aliases {
 		s.showing[alias] = true
 	}

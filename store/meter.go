@@ -7,69 +7,67 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/mcp-gate/mcp-gate/engagement"
 )
 
-// Spent is what an account has used.
-type Spent struct {
-	Calls       int64
-	ResultBytes int64
-}
-
-// A Budget is how much an account may use in all; a nil field is no bound.
-type Budget struct {
-	Calls       *int64
-	ResultBytes *int64
-}
-
-// Charge adds cost to an account unless that would exceed the budget, durably
-// and at once for all processes. It returns what the account has used then,
-// and whether the cost was charged.
-func (s *Store) Charge(ctx context.Context, account string, cost Spent, b Budget) (now Spent, charged bool, err error) {
+// ChargeCall takes one call off an account, durably and at once for all
+// processes, unless nothing of what limit bounds is left. It reports whether the
+// call was charged.
+func (s *Store) ChargeCall(ctx context.Context, account string, limit engagement.Spend) (charged bool, err error) {
 	err = s.update(ctx, func(tx *sql.Tx) error {
-		if now, err = spent(ctx, tx, account); err != nil {
+		calls, bytes, err := spent(ctx, tx, account)
+		if err != nil || usedUp(calls, limit.Calls) || usedUp(bytes, limit.ResultBytes) {
 			return err
 		}
-		sum := Spent{now.Calls + cost.Calls, now.ResultBytes + cost.ResultBytes}
-		if over(sum.Calls, b.Calls) || over(sum.ResultBytes, b.ResultBytes) {
-			return nil
-		}
-		now, charged = sum, true
-		_, err := tx.ExecContext(ctx, `INSERT INTO spend (account, calls, bytes) VALUES (?, ?, ?)
-			ON CONFLICT (account) DO UPDATE SET calls = excluded.calls, bytes = excluded.bytes`, account, sum.Calls, sum.ResultBytes)
-		return err
+		charged = true
+		return addSpend(ctx, tx, account, 1, 0)
 	})
 	if err != nil {
-		return Spent{}, false, fmt.Errorf("charge %s: %w", account, err)
+		return false, fmt.Errorf("charge %s: %w", account, err)
 	}
-	return now, charged, nil
+	return charged, nil
 }
 
-func over(sum int64, bound *int64) bool { return bound != nil && sum > *bound }
+func usedUp(used int64, limit *int64) bool { return limit != nil && used >= *limit }
 
-// Spent returns what an account has used so far.
-func (s *Store) Spent(ctx context.Context, account string) (Spent, error) {
+// ChargeBytes takes the bytes of a result, n of them, off an account. They are
+// known only after the call, so that the last one may go beyond its limit.
+func (s *Store) ChargeBytes(ctx context.Context, account string, n int64) error {
+	if err := s.update(ctx, func(tx *sql.Tx) error { return addSpend(ctx, tx, account, 0, n) }); err != nil {
+		return fmt.Errorf("charge %s: %w", account, err)
+	}
+	return nil
+}
+
+func addSpend(ctx context.Context, tx *sql.Tx, account string, calls, bytes int64) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO spend (account, calls, bytes) VALUES (?, ?, ?)
+		ON CONFLICT (account) DO UPDATE SET calls = calls + excluded.calls, bytes = bytes + excluded.bytes`, account, calls, bytes)
+	return err
+}
+
+// Spent returns what an account has used so far: calls, and bytes of results.
+func (s *Store) Spent(ctx context.Context, account string) (calls, resultBytes int64, err error) {
 	db, err := s.reader(ctx)
 	if err != nil {
-		return Spent{}, err
+		return 0, 0, err
 	}
-	now, err := spent(ctx, db, account)
-	if err != nil {
-		return Spent{}, fmt.Errorf("read the spend of %s: %w", account, err)
+	if calls, resultBytes, err = spent(ctx, db, account); err != nil {
+		return 0, 0, fmt.Errorf("read the spend of %s: %w", account, err)
 	}
-	return now, nil
+	return calls, resultBytes, nil
 }
 
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-func spent(ctx context.Context, q querier, account string) (Spent, error) {
-	var now Spent
-	err := q.QueryRowContext(ctx, `SELECT calls, bytes FROM spend WHERE account = ?`, account).Scan(&now.Calls, &now.ResultBytes)
+func spent(ctx context.Context, q querier, account string) (calls, bytes int64, err error) {
+	err = q.QueryRowContext(ctx, `SELECT calls, bytes FROM spend WHERE account = ?`, account).Scan(&calls, &bytes)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Spent{}, nil
+		err = nil
 	}
-	return now, err
+	return calls, bytes, err
 }
 
 // Taint adds marks, a set of bits, to an account and returns all that it has.

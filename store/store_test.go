@@ -349,14 +349,15 @@ func TestManyOpenAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-func TestChargesStayWithinTheBudget(t *testing.T) {
-	s := newStore(t)
+func TestChargesStayWithinTheLimit(t *testing.T) {
+	s, ctx := newStore(t), t.Context()
 	ten, bytes := int64(10), int64(1000)
+	limit := engagement.Spend{Calls: &ten, ResultBytes: &bytes}
 	var charged atomic.Int32
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			_, ok, err := s.Charge(t.Context(), "s_1", Spent{Calls: 1}, Budget{Calls: &ten, ResultBytes: &bytes})
+			ok, err := s.ChargeCall(ctx, "s_1", limit)
 			if err != nil {
 				t.Error(err)
 			}
@@ -366,14 +367,25 @@ func TestChargesStayWithinTheBudget(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if now, err := s.Spent(t.Context(), "s_1"); err != nil || charged.Load() != 10 || now != (Spent{Calls: 10}) {
-		t.Errorf("%d charged, %+v, %v", charged.Load(), now, err)
+	if calls, n, err := s.Spent(ctx, "s_1"); err != nil || charged.Load() != 10 || calls != 10 || n != 0 {
+		t.Errorf("%d charged, account %d and %d, %v", charged.Load(), calls, n, err)
 	}
-	if now, ok, err := s.Charge(t.Context(), "s_1", Spent{ResultBytes: 5000}, Budget{}); err != nil || !ok || now.ResultBytes != 5000 {
-		t.Errorf("without a bound: %+v, %v, %v", now, ok, err)
+	if calls, n, err := s.Spent(ctx, "s_2"); err != nil || calls != 0 || n != 0 {
+		t.Errorf("another account: %d, %d, %v", calls, n, err)
 	}
-	if now, err := s.Spent(t.Context(), "s_2"); err != nil || now != (Spent{}) {
-		t.Errorf("another account: %+v, %v", now, err)
+	for _, c := range []struct {
+		add  int64
+		want bool
+	}{{0, true}, {999, true}, {1, false}, {5000, false}} {
+		if err := s.ChargeBytes(ctx, "s_2", c.add); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := s.ChargeCall(ctx, "s_2", limit); ok != c.want || err != nil {
+			t.Errorf("after %d more bytes: %v, %v, want %v", c.add, ok, err, c.want)
+		}
+	}
+	if ok, err := s.ChargeCall(ctx, "s_2", engagement.Spend{}); !ok || err != nil {
+		t.Errorf("without a limit: %v, %v", ok, err)
 	}
 }
 

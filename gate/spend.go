@@ -1,0 +1,63 @@
+package gate
+
+import (
+	"context"
+
+	"github.com/mcp-gate/mcp-gate/engagement"
+)
+
+// What a session uses up is counted only while something bounds it, so that a
+// call without a limit writes nothing. The count is kept in the store: a
+// session's account is shared with those that work for it, in whatever process.
+
+// limited reports whether a limit bounds anything.
+func limited(limit engagement.Spend) bool { return limit.Calls != nil || limit.ResultBytes != nil }
+
+// left is what remains of a limit; nothing, where the account cannot be read.
+func (s *Session) left(limit engagement.Spend) engagement.Spend {
+	if !limited(limit) {
+		return engagement.Spend{}
+	}
+	calls, bytes, err := s.g.opts.Sessions.Spent(context.Background(), s.purse)
+	if err != nil {
+		s.g.opts.Log.Error("what is left to spend is not known: nothing runs that would be charged", "session", s.id, "error", err)
+		return engagement.Spend{Calls: new(int64), ResultBytes: new(int64)}
+	}
+	rest := func(bound *int64, used int64) *int64 {
+		if bound == nil {
+			return nil
+		}
+		rest := *bound - used
+		return &rest
+	}
+	return engagement.Spend{Calls: rest(limit.Calls, calls), ResultBytes: rest(limit.ResultBytes, bytes)}
+}
+
+// spendLimit is what the session may use up in all.
+func (s *Session) spendLimit() engagement.Spend {
+	return s.g.ruling().spend.Meet(s.authorityNow().Engagement.Limits.Spend)
+}
+
+// charge takes one call off what the session may spend. It is the last thing
+// before a call and atomic, so that calls side by side cannot overspend.
+func (s *Session) charge(ctx context.Context) bool {
+	limit := s.spendLimit()
+	if !limited(limit) {
+		return true
+	}
+	charged, err := s.g.opts.Sessions.ChargeCall(context.WithoutCancel(ctx), s.purse, limit)
+	if err != nil {
+		s.g.opts.Log.Error("a call could not be charged, so it does not run", "session", s.id, "error", err)
+	}
+	return charged
+}
+
+// chargeBytes takes a result off after the call; one call may overshoot.
+func (s *Session) chargeBytes(n int64) {
+	if n == 0 || !limited(s.spendLimit()) {
+		return
+	}
+	if err := s.g.opts.Sessions.ChargeBytes(context.Background(), s.purse, n); err != nil {
+		s.g.opts.Log.Error("a result could not be charged", "session", s.id, "bytes", n, "error", err)
+	}
+}
