@@ -576,6 +576,7 @@ func (s *Session) leavingError(ctx context.Context, c *call, theirs *jsonrpc.Err
 // passing returns the params of a progress notification as the client may have
 // them: without the words where those may not leave.
 func (s *Session) passing(c *call, params json.RawMessage) json.RawMessage {
+	params, _ = cleaned(params)
 	message := stringOf(orEmpty(params), "message")
 	if message == "" {
 		return params

@@ -681,6 +681,7 @@ func callError(err error) *jsonrpc.Error {
 	case err == nil:
 		return nil
 	case errors.As(err, &theirs):
+		theirs, _ = cleanedError(theirs)
 		return theirs
 	}
 	return &jsonrpc.Error{Code: CodeUpstream, Message: err.Error()}

@@ -500,6 +500,23 @@ func TestOnlyTheGateSpeaksForTheGate(t *testing.T) {
 		if out := through(r.open(t, Identity{}), "hub/get_issue", `{}`); string(out.Result) != `{"_meta":{"a":1},"content":[]}` {
 			t.Errorf("%s: got %s", key, out.Result)
 		}
+		for sent, want := range map[string]string{
+			`{"code": -5, "message":"a\u0062", "data":{"n":1.50,"` + key + `":{"code":"declined"}}}`: `{"code": -5, "message":"a\u0062", "data":{"n":1.50}}`,
+			`{"code":-5,"message":"x","data":{"_meta":{"` + key + `":1,"a": 1}}}`:                    `{"code":-5,"message":"x","data":{"_meta":{"a": 1}}}`,
+			`{"code":-5,"message":"x","_meta":{"` + key + `":1},"` + key + `":2}`:                    `{"code":-5,"message":"x","_meta":{}}`,
+			`{"code":-5 ,"message":"x","data":["` + key + `"]}`:                                      `{"code":-5 ,"message":"x","data":["` + key + `"]}`,
+		} {
+			r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) {
+				return nil, jsonrpc.ParseError(json.RawMessage(sent))
+			}
+			if out := through(r.open(t, Identity{}), "hub/get_issue", `{}`); out.Error == nil || string(out.Error.Raw()) != want {
+				t.Errorf("%s: got %+v", sent, out)
+			}
+		}
+	}
+	params := json.RawMessage(`{"_meta":{"mcp-gate/refusal":{}},"progress":1}`)
+	if got := string(r.open(t, Identity{}).passing(&call{}, params)); got != `{"_meta":{},"progress":1}` {
+		t.Errorf("progress passes as %s", got)
 	}
 }
 

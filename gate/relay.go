@@ -309,6 +309,7 @@ func (s *Session) admit(declared json.RawMessage, server, method string, params 
 	if !offers(declared, method, params) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client does not offer " + method + " in this form"}
 	}
+	params, _ = cleaned(params)
 	c := s.aside(server, method, orEmpty(params))
 	c.id = s.nextCall()
 	if e := s.permitted(c); e != nil {
@@ -541,6 +542,7 @@ func (s *Session) RootsChanged(ctx context.Context) {
 // Notice takes a notification of a server; ctx as in [Gate.Answer]. It does
 // not block.
 func (g *Gate) Notice(ctx context.Context, server, method string, params json.RawMessage) {
+	params, _ = cleaned(params)
 	switch method {
 	case "notifications/message":
 		g.logged(ctx, server, params)

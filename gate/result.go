@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
@@ -41,36 +42,65 @@ type member struct {
 	raw  json.RawMessage
 }
 
-// cleaned returns an upstream's result without the "_meta" keys that only the
-// gate may write, and which keys were taken out. A result that has none is
-// returned as it is.
-func cleaned(result json.RawMessage) (json.RawMessage, []string) {
-	meta := memberOf(result, "_meta")
-	if meta == nil || meta[0] != '{' {
-		return result, nil
+// cleaned returns what an upstream sent, a result or params, without the "_meta"
+// keys that only the gate may write, and which keys were taken out. What has none
+// is returned as it is.
+func cleaned(theirs json.RawMessage) (json.RawMessage, []string) {
+	meta := memberOf(orEmpty(theirs), "_meta")
+	kept, gone := withoutOurs(meta)
+	if gone == nil {
+		return theirs, nil
 	}
-	kept := meta
-	var gone []string
-	for m, err := range strictjson.Object(meta) {
+	out, err := strictjson.Set(theirs, "_meta", kept)
+	if err != nil {
+		return theirs, nil
+	}
+	return out, gone
+}
+
+// cleanedError is the same for an upstream's error. The gate's own facts stand
+// in an error's data, so nothing of theirs may look like them there either.
+func cleanedError(theirs *jsonrpc.Error) (*jsonrpc.Error, []string) {
+	raw, gone := withoutOurs(theirs.Raw())
+	raw, more := cleaned(raw)
+	gone = append(gone, more...)
+	if data := memberOf(raw, "data"); data != nil && data[0] == '{' {
+		kept, inData := withoutOurs(data)
+		kept, inMeta := cleaned(kept)
+		if more = append(inData, inMeta...); more != nil {
+			out, err := strictjson.Set(raw, "data", kept)
+			if err != nil {
+				return theirs, nil
+			}
+			raw, gone = out, append(gone, more...)
+		}
+	}
+	if gone == nil {
+		return theirs, nil
+	}
+	return jsonrpc.ParseError(raw), gone
+}
+
+// withoutOurs returns an object without the members that only the gate may
+// write, and their names. Anything else is returned as it is.
+func withoutOurs(obj json.RawMessage) (kept json.RawMessage, gone []string) {
+	if len(obj) == 0 || obj[0] != '{' {
+		return obj, nil
+	}
+	kept = obj
+	for m, err := range strictjson.Object(obj) {
 		if err != nil {
-			return result, nil
+			return obj, nil
 		}
 		if !strings.HasPrefix(strings.ToLower(m.Name), metaPrefix) {
 			continue
 		}
 		if kept, err = strictjson.Delete(kept, m.Name); err != nil {
-			return result, nil
+			return obj, nil
 		}
 		gone = append(gone, m.Name)
 	}
-	if gone == nil {
-		return result, nil
-	}
-	out, err := strictjson.Set(result, "_meta", kept)
-	if err != nil {
-		return result, nil
-	}
-	return out, gone
+	return kept, gone
 }
 
 // failed reports whether a tool says of itself that it failed.
