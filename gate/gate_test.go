@@ -303,6 +303,7 @@ func TestWhatEachCallMeets(t *testing.T) {
 		{"the owner allows reading only", "hub/create_issue", `{"title":"t"}`, Identity{}, func(o *Options) { o.Servers[0].Policy.AllowWrites = false }, "read-only"},
 		{"a class that may not leave", "hub/get_issue", `{}`, Identity{}, func(o *Options) { o.Servers[0].Policy.Egress = policy.DefaultEgress() }, "egress"},
 		{"arguments that do not fit are no question", "hub/delete_issue", `{"n":"one"}`, Identity{}, nil, "arguments"},
+		{"where nobody is asked they are the server's to judge", "hub/create_issue", `{"title":7}`, Identity{}, nil, ""},
 		{"manual autonomy asks about a write", "hub/create_issue", `{"title":"t"}`, Identity{}, func(o *Options) {
 			o.Profiles[""] = Profile{Authority: engagement.Authority{Autonomy: engagement.AutonomyManual, Attendance: engagement.AttendanceInteractive}}
 		}, "ask"},

@@ -181,7 +181,7 @@ var codeTexts = [...]codeText{
 	},
 	CodeArguments: {
 		model:  "the arguments do not fit the schema of {tool}, so nothing was asked and nothing ran. Load its definition and correct them.",
-		person: "the arguments do not fit the schema of {tool}.",
+		person: "the arguments do not fit the schema of {tool}, and the call needs your yes. A call that needs none goes to its server, which says itself what is wrong.",
 	},
 	CodeUnattended: {
 		model:  "this call of {tool} needs a person's yes, and nobody attends this session. Do what does not depend on it and name it as open.",
