@@ -56,7 +56,7 @@ func featuresOf(t Tool) features {
 	f.first = firstSentence(description)
 	f.lead = readClause(afterLabel(bracketed().ReplaceAllString(f.first, " ")))
 	if f.lead.verbs == nil && t.Title != "" && t.Title != description {
-		f.lead = readClause(t.Title)
+		f.lead = readClause(strings.ToValidUTF8(t.Title[:min(len(t.Title), maxRead)], ""))
 		f.lead.weak = true
 	}
 	f.params = readParams(t.InputSchema)
@@ -277,6 +277,9 @@ func readParams(schema json.RawMessage) []param {
 	for m, err := range strictjson.Object(raw) {
 		if err != nil {
 			return nil
+		}
+		if m.End > mostScanned { // the definition is held as too long
+			break
 		}
 		p := param{name: m.Name}
 		for k, err := range strictjson.Object(m.Value) {

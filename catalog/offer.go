@@ -12,11 +12,13 @@ import (
 // fields that say which server it is.
 func NewOffer(tools []Tool, trust Trust, instructions string, beside []Tool) Offer {
 	o := Offer{Instructions: instructions, Blocking: BlockingKinds(scanText(instructions))}
-	alike := map[string][]Tool{}
-	for _, group := range [][]Tool{tools, beside} {
+	alike := map[string][]Tool{} // by how a name looks: a tool of each spelling, a few of them
+	for _, group := range [][]Tool{beside, tools} {
 		for _, t := range group {
 			look := skeleton(t.ID.Tool)
-			alike[look] = append(alike[look], t)
+			if few := alike[look]; len(few) < 8 && len(imitations(t, few)) == len(few) {
+				alike[look] = append(few, t)
+			}
 		}
 	}
 	for _, t := range tools {
@@ -34,9 +36,7 @@ func NewOffer(tools []Tool, trust Trust, instructions string, beside []Tool) Off
 // imitations leaves out the tools whose name is the same word in another case or
 // with other separators: list-tables beside list_tables is a habit, no mask.
 func imitations(t Tool, alike []Tool) []Tool {
-	spelling := func(name string) string {
-		return strings.ToLower(strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(name))
-	}
+	spelling := func(name string) string { return strings.ToLower(separators.Replace(name)) }
 	own := spelling(t.ID.Tool)
 	var others []Tool
 	for _, p := range alike {
@@ -46,6 +46,8 @@ func imitations(t Tool, alike []Tool) []Tool {
 	}
 	return others
 }
+
+var separators = strings.NewReplacer("-", "_", ".", "_", " ", "_")
 
 // BlockingKinds returns the kinds of the findings that hold a definition,
 // sorted, each once.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
@@ -44,10 +45,15 @@ const (
 	KindHomoglyph = "homoglyph"
 	KindEncoded   = "encoded-payload"
 	KindLayout    = "hidden-layout"
+	KindTooLong   = "too-long" // nobody looked at all of it
 )
 
 // kindMismatch is an effect that the name does not speak of.
 const kindMismatch = "mismatch"
+
+// mostScanned is how many bytes of a definition are looked at. The longest real
+// ones known have a third of it; what a server hides behind it is held.
+const mostScanned = 128 << 10
 
 // mostFindings bounds what one definition can make a person read.
 const mostFindings = 32
@@ -55,12 +61,16 @@ const mostFindings = 32
 // Scan looks at every string of a definition, names and all, and returns what
 // it finds in the definition's order. Peers are the other tools that stand
 // beside it, for names that imitate one of theirs. Its time is linear in the
-// size of the definition and of the peers' names.
+// size of the definition, of which it reads a bounded part, and of the peers'
+// names. A definition that is longer is found too long, and so held.
 func Scan(t Tool, peers []Tool) []Finding {
 	s := scanner{seen: map[string]bool{}, read: map[string]bool{}}
 	f := featuresOf(t)
 	s.writes = f.byName().class > engagement.Read
-	s.walk(t.Raw)
+	if len(t.Raw) > mostScanned {
+		s.add(KindTooLong, Block, "", fmt.Sprintf("%d bytes, of which the first %d were looked at", len(t.Raw), mostScanned))
+	}
+	s.walk(t.Raw[:min(len(t.Raw), mostScanned)])
 	s.name(t, peers)
 	s.mismatch(t, f)
 	return s.found
@@ -98,19 +108,19 @@ func (s *scanner) walk(raw json.RawMessage) {
 		object, value bool // value: the next string is a member's value
 		key           string
 		n             int
+		path          int // length of the pointer to it
 	}
 	var open []level
+	var path []byte // the pointer to the innermost level
 	where := func() string {
-		var b strings.Builder
-		for _, l := range open {
-			b.WriteByte('/')
-			if l.object {
-				b.WriteString(pointerToken(l.key))
-			} else {
-				fmt.Fprint(&b, l.n)
-			}
+		if len(open) == 0 {
+			return ""
 		}
-		return b.String()
+		top := open[len(open)-1]
+		if top.object {
+			return string(path) + "/" + pointerToken(top.key)
+		}
+		return string(path) + "/" + strconv.Itoa(top.n)
 	}
 	passed := func() { // a value ended
 		if len(open) > 0 {
@@ -127,10 +137,13 @@ func (s *scanner) walk(raw json.RawMessage) {
 		switch v := token.(type) {
 		case json.Delim:
 			if v == '{' || v == '[' {
-				open = append(open, level{object: v == '{'})
+				path = append(path[:0], where()...)
+				open = append(open, level{object: v == '{', path: len(path)})
 				continue
 			}
-			open = open[:len(open)-1]
+			if open = open[:len(open)-1]; len(open) > 0 {
+				path = path[:open[len(open)-1].path]
+			}
 			passed()
 		case string:
 			if top := len(open) - 1; top >= 0 && open[top].object && !open[top].value {
@@ -283,7 +296,7 @@ func (s *scanner) name(t Tool, peers []Tool) {
 			continue
 		}
 		if plain == "" {
-			plain = folded(t.Description)
+			plain = folded(strings.ToValidUTF8(t.Description[:min(len(t.Description), mostScanned)], ""))
 		}
 		if i := strings.Index(plain, strings.ToLower(p.ID.Tool)); i >= 0 && ordering().MatchString(plain) {
 			s.add("shadowing", Show, "/description", around(plain, i, i+len(p.ID.Tool)))

@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,59 @@ func TestScanIsBounded(t *testing.T) {
 		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("60 kB of %q take %v", unit, took)
 		}
+	}
+}
+
+// What is too long to be looked at is held, costs nothing, and hides nothing that
+// was in the part before.
+func TestTooLongIsHeld(t *testing.T) {
+	const hidden = `"a\u200bb"`
+	for name, definition := range map[string]string{
+		"a description": `{"name":"x","title":` + hidden + `,"description":"` + strings.Repeat("a ", 5<<20) + `"}`,
+		"a schema":      `{"name":"x","title":` + hidden + `,"inputSchema":{"enum":[` + strings.Repeat(`"",`, 3<<20) + `""]}}`,
+		"a deep schema": `{"name":"x","title":` + hidden + `,"inputSchema":` + strings.Repeat(`{"a":`, 400) + `[` + strings.Repeat(`"",`, 3<<20) + `""]` + strings.Repeat("}", 401),
+	} {
+		tool, err := NewTool("s", json.RawMessage(definition))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := BlockingKinds(Scan(tool, nil)); !slices.Equal(got, []string{KindHidden, KindTooLong}) {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+	if _, err := NewTool("s", json.RawMessage(`{"name":"`+strings.Repeat("a", 64<<10)+`"}`)); err == nil {
+		t.Error("a name of 64 KB is a name")
+	}
+	long := NewOffer(nil, Untrusted, strings.Repeat("a ", 1<<20), nil)
+	if !slices.Equal(long.Blocking, []string{KindTooLong}) {
+		t.Errorf("long instructions: got %v", long.Blocking)
+	}
+}
+
+// Ten thousand names that look alike are each held, and cost no more than others.
+func TestManyNamesThatLookAlike(t *testing.T) {
+	var tools []Tool
+	for i := range 10_000 {
+		name := []byte("get_iiiiiiiiiiiiii")
+		for bit := range 14 {
+			if i>>bit&1 == 1 {
+				name[4+bit] = 'l'
+			}
+		}
+		tool, err := NewTool("s", json.RawMessage(`{"name":"`+string(name)+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools = append(tools, tool)
+	}
+	start := time.Now()
+	for _, o := range NewOffer(tools, Untrusted, "", nil).Tools {
+		if !slices.Contains(o.Beside, KindHomoglyph) {
+			t.Fatalf("%s passes", o.Tool.ID)
+		}
+	}
+	if d := time.Since(start); d > 20*time.Second {
+		t.Errorf("it takes %v", d)
 	}
 }
 

@@ -35,10 +35,11 @@ func (noLoader) Load(url string) (any, error) {
 
 // Fits checks arguments against the tool's input schema and returns a
 // [*FitError] that names the first few places that do not fit. A schema that
-// is absent, is of a dialect not known here, or cannot be compiled checks
-// nothing: what a server means by it, only the server can say.
+// is absent, is of a dialect not known here, is longer than what is scanned, or
+// cannot be compiled checks nothing: what a server means by it, only the server
+// can say.
 func (t Tool) Fits(args json.RawMessage) error {
-	if t.InputSchema == nil || !dialectIsKnown(t.InputSchema) {
+	if t.InputSchema == nil || len(t.InputSchema) > mostScanned || !dialectIsKnown(t.InputSchema) {
 		return nil
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(t.InputSchema))

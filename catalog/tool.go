@@ -69,9 +69,13 @@ type Hints struct {
 	ReadOnly, Destructive, Idempotent, OpenWorld *bool
 }
 
+// maxName bounds a tool's name, in bytes. Clients take 64 to 128.
+const maxName = 1024
+
 // NewTool reads one entry of a server's tools/list. Members it does not know
 // and members of the wrong type are left to whoever reads Raw; only a
-// definition that is no strict JSON object or has no name is refused.
+// definition that is no strict JSON object, or has no name or one beyond all
+// measure, is refused.
 func NewTool(server string, raw json.RawMessage) (Tool, error) {
 	t := Tool{Raw: raw}
 	var annotations json.RawMessage
@@ -92,8 +96,11 @@ func NewTool(server string, raw json.RawMessage) (Tool, error) {
 			annotations = m.Value
 		}
 	}
-	if t.ID.Tool == "" {
+	switch n := len(t.ID.Tool); {
+	case n == 0:
 		return Tool{}, fmt.Errorf("definition of a tool of %s: it has no name", server)
+	case n > maxName:
+		return Tool{}, fmt.Errorf("definition of a tool of %s: its name has %d bytes, more than %d", server, n, maxName)
 	}
 	t.readHints(annotations)
 	t.Params = properties(t.InputSchema)
