@@ -125,12 +125,13 @@ type Artifacts struct {
 
 // A Client is what one client program bears.
 type Client struct {
-	Name       string
-	Pos        Pos
-	Wait       time.Duration // that a call may be held; 0 where not said
-	NameLength int64         // of a tool's name; 0 where not said
-	ResultSize int64         // bytes of one result; 0 where not said
-	Schemas    Schemas
+	Name            string
+	Pos             Pos
+	Wait            time.Duration // that a call may be held; 0 where not said
+	NameLength      int64         // of a tool's name; 0 where not said
+	DescriptionSize int64         // bytes of a tool's description; 0 where not said
+	ResultSize      int64         // bytes of one result; 0 where not said
+	Schemas         Schemas
 }
 
 // Prefix shapes the bytes that every request begins with.

@@ -379,8 +379,6 @@ var exampleOfNotYet = map[string]string{
 	"accept=manual":                `{"accept": "manual"}`,
 	"approval.expires":             `{"approval": {"expires": "1h"}}`,
 	"approval.alarm":               `{"approval": {"alarm": 5}}`,
-	"clients.*.limits.name_length": `{"clients": {"a": {"limits": {"name_length": 64}}}}`,
-	"clients.*.schemas=strict":     `{"clients": {"a": {"schemas": "strict"}}}`,
 	"roots":                        `{"roots": ["/a"]}`,
 	"prefix":                       `{"prefix": {"form": "openai"}}`,
 }

@@ -13,8 +13,6 @@ package config
 var notYet = map[string]string{
 	"servers.*.start=lazy":         "every server is started at once",
 	"servers.*.connection=session": "a connection is shared by all sessions",
-	"clients.*.limits.name_length": "names are the same for every client",
-	"clients.*.schemas=strict":     "schemas are passed on as they are",
 }
 
 // refuseNotYet records a fault where the value at the present path asks for

@@ -519,6 +519,7 @@ var clientShape = object[Client]{
 var clientLimits = object[Client]{
 	fields: []field[Client]{
 		key("name_length", "Characters of a tool's name.", integer(16, 1024), func(c *Client) *int64 { return &c.NameLength }),
+		key("description_bytes", "Bytes of a tool's description.", integer(64, 1<<20), func(c *Client) *int64 { return &c.DescriptionSize }),
 		key("result_bytes", "Bytes of one result.", integer(1024, engagement.MaxSpend), func(c *Client) *int64 { return &c.ResultSize }),
 	},
 }

@@ -90,9 +90,6 @@ func (c *replay) same(what string, got, want any) {
 func (c *replay) served() []string { return strings.Fields(c.read("c/names")) }
 
 func strictProfile(c *replay) {
-	if c.later("clients.*.schemas") {
-		return
-	}
 	home := c.home(map[string]any{"up": c.upstream("s")}, func(cfg map[string]any) {
 		cfg["clients"] = map[string]any{"probe": map[string]string{"schemas": "strict"}}
 	})

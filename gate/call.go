@@ -33,6 +33,7 @@ type call struct {
 	progress func(json.RawMessage)
 	canAsk   bool
 	readOnly bool // it came through call_tool_read
+	strict   bool // its client was given a schema that may say less than the server's
 	unseen   bool // a question about the tool in general: there are no arguments yet
 
 	entry catalog.Entry // zero where there is no such tool
@@ -66,10 +67,14 @@ func (s *Session) Call(ctx context.Context, req Request) Outcome {
 	if s.profile.exposure() != Meta {
 		s.g.await(ctx, s.g.opts.FirstList, s.aliases...)
 	}
-	switch s.profile.Exposure {
-	case Transparent:
+	switch w := s.wardrobe(); {
+	case s.profile.exposure() == Meta: // no tool is called by its name
+	case w != nil:
+		c.entry, c.args, c.known = w.called(req.Name, req.Args)
+		c.strict = w.limits.Strict
+	case s.profile.Exposure == Transparent:
 		c.entry, c.known = s.tool(catalog.ToolID{Server: s.aliases[0], Tool: req.Name})
-	case Direct:
+	default:
 		c.entry, c.known = s.set().ByDirectName(req.Name)
 		c.known = c.known && s.shows(c.entry.ID.Server)
 	}
@@ -102,6 +107,11 @@ func (s *Session) road(ctx context.Context, c *call) Outcome {
 		return s.refuse(c, d)
 	case c.readOnly && c.entry.Class.Permission != engagement.Read:
 		return s.refuseClass(c)
+	}
+	if c.strict {
+		if c.unfit = c.entry.Fits(c.toSend()); c.unfit != nil {
+			return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeArguments, Rule: "step6.ready", About: d.About})
+		}
 	}
 	if out, ok := s.overwrites(c); ok {
 		return out

@@ -168,6 +168,9 @@ type Options struct {
 	// Identity.Client, "" for every other. Where nothing is said it is
 	// DefaultInline, and without a bound in transparent exposure.
 	Inline map[string]int64
+	// Clients are the limits within which tools are listed, by Identity.Client.
+	// A client that is not among them is given definitions as they are.
+	Clients map[string]catalog.Limits
 	// Taint is what becomes of a call that sends out of a conversation that read
 	// private and foreign content, which Taints keeps; may be nil: off.
 	Taint  policy.TaintMode

@@ -34,10 +34,11 @@ type Session struct {
 
 	mu        sync.Mutex // guards what follows; never held across a call
 	authority authority
-	bare      []string // servers that had listed nothing when the list was given
-	wrote     bool     // a write ran
-	unproven  bool     // an answer came that no person gave
-	count     int64    // of calls, for their ids
+	wears     *wardrobe // nil where definitions are given as they are
+	bare      []string  // servers that had listed nothing when the list was given
+	wrote     bool      // a write ran
+	unproven  bool      // an answer came that no person gave
+	count     int64     // of calls, for their ids
 }
 
 // Open starts a session. An unknown profile is an error that names it.
@@ -169,26 +170,43 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 		s.addReal(exposure, add)
 	}
 	if exposure != Transparent {
-		for _, t := range metaTools {
-			add(t.raw)
-		}
+		s.addMeta(add)
 	}
 	return append(list, ']')
 }
 
 // addReal adds the definitions of the servers' own tools.
 func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
-	set := s.set()
+	set, w := s.set(), s.wardrobe()
 	for i, e := range set.Entries() {
 		f, known := s.judged(e, true)
 		if !known || e.Raw == nil || f.aside && exposure == Direct {
 			continue
 		}
-		raw := e.Raw
-		if exposure == Direct {
+		raw, err := e.Raw, error(nil)
+		switch {
+		case w != nil:
+			raw, err = w.listed(s, e)
+		case exposure == Direct:
+			raw, err = e.Renamed(set.DirectName(i))
+		}
+		if err != nil {
+			s.g.opts.Log.Warn("a tool is left out of the list", "tool", e.ID.String(), "error", err)
+			continue
+		}
+		add(raw)
+	}
+}
+
+// addMeta adds the definitions of the gate's own tools.
+func (s *Session) addMeta(add func(json.RawMessage)) {
+	w := s.wardrobe()
+	for _, t := range metaTools {
+		raw := t.raw
+		if w != nil {
 			var err error
-			if raw, err = e.Renamed(set.DirectName(i)); err != nil {
-				s.g.opts.Log.Warn("a tool is left out of the list", "tool", e.ID.String(), "error", err)
+			if raw, err = w.tailoredMeta(t); err != nil {
+				s.g.opts.Log.Warn("a tool is left out of the list", "tool", t.name, "error", err)
 				continue
 			}
 		}

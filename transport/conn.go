@@ -259,7 +259,7 @@ func (c *conn) handshake(t terms) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.legacy = &t
-	if c.ses == nil && c.opening == nil {
+	if c.ses == nil && c.opening == nil && c.who.Client == "" { // the owner's word comes first
 		c.who.Client = t.client
 	}
 }

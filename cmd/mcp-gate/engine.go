@@ -249,7 +249,7 @@ func (e *engine) gateOptions(servers []gate.Server, o engineOptions, rec gate.Re
 		Servers: servers, Profiles: e.profiles(o), Rules: e.cfg.Policy.Rules,
 		Fallback: fallbackOf(e.cfg), PolicyVersion: policyVersion(e.cfg), Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
 		Caller: caller{e.pool}, Audit: rec, Resolve: resolve, Log: e.log, Now: time.Now, Rand: rand.Reader,
-		Wait: askWait, Waits: waitsOf(e.cfg), FirstList: firstList, FirstFind: firstFind,
+		Wait: askWait, Waits: waitsOf(e.cfg), Clients: limitsOf(e.cfg), FirstList: firstList, FirstFind: firstFind,
 	}
 }
 
@@ -262,6 +262,15 @@ func waitsOf(cfg config.Config) map[string]time.Duration {
 		}
 	}
 	return waits
+}
+
+// limitsOf is within which limits tools are listed to the named clients.
+func limitsOf(cfg config.Config) map[string]catalog.Limits {
+	limits := map[string]catalog.Limits{}
+	for _, c := range cfg.Clients {
+		limits[c.Name] = catalog.Limits{Name: int(c.NameLength), Description: int(c.DescriptionSize), Strict: c.Schemas == config.SchemasStrict}
+	}
+	return limits
 }
 
 // fallbackOf is what becomes of a question that nobody answers: it waits in

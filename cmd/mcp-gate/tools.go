@@ -1,18 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/inbox"
@@ -23,6 +26,7 @@ import (
 func (a *app) toolsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "tools", Short: "What is behind the gate"}
 	var tokens bool
+	var client string
 	ls := &cobra.Command{
 		Use: "ls", Short: "List every tool of every server, with its class",
 		Args: cobra.NoArgs,
@@ -30,18 +34,27 @@ func (a *app) toolsCommand() *cobra.Command {
 			if tokens {
 				return a.toolsTokens(c.Context())
 			}
+			if client != "" {
+				return a.toolsFitted(c.Context(), client, "")
+			}
 			return a.toolsList(c.Context())
 		},
 	}
-	ls.Flags().BoolVar(&tokens, "tokens", false, "estimate what each tool and server costs in tokens, direct against gated")
-	c.AddCommand(
-		ls,
-		&cobra.Command{
-			Use: "show TOOL", Short: "Show one tool: class and why, digest, exact definition",
-			Args: cobra.ExactArgs(1),
-			RunE: func(c *cobra.Command, args []string) error { return a.toolShow(c.Context(), args[0]) },
+	show := &cobra.Command{
+		Use: "show TOOL", Short: "Show one tool: class and why, digest, exact definition",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if client != "" {
+				return a.toolsFitted(c.Context(), client, args[0])
+			}
+			return a.toolShow(c.Context(), args[0])
 		},
-	)
+	}
+	for _, c := range []*cobra.Command{ls, show} {
+		c.Flags().StringVar(&client, "client", "", "name under \"clients\": show what that client gets altered, and why")
+	}
+	ls.Flags().BoolVar(&tokens, "tokens", false, "estimate what each tool and server costs in tokens, direct against gated")
+	c.AddCommand(ls, show)
 	c.AddCommand(a.catalogCommands()...)
 	return c
 }
@@ -224,6 +237,59 @@ func (a *app) toolShow(ctx context.Context, name string) (err error) {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s\n", a.shown(string(entry.Raw)))
+	return err
+}
+
+// toolsFitted says what the client called name gets of all tools, or of one,
+// that is not as the servers gave it.
+func (a *app) toolsFitted(ctx context.Context, client, tool string) (err error) {
+	e, err := a.startSettled(ctx, engineOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if !slices.ContainsFunc(e.cfg.Clients, func(c config.Client) bool { return c.Name == client }) {
+		return usage(fmt.Errorf("there is no client %q under \"clients\" in the configuration", client))
+	}
+	set, exposure := e.gate.Tools(), gate.Direct
+	if e.cfg.Exposure == config.ExposureTransparent {
+		exposure = gate.Transparent
+	}
+	fittings, err := e.gate.Fittings(client, exposure)
+	if err != nil {
+		return err
+	}
+	if tool != "" {
+		entry, ok, err := set.Find(tool)
+		if err != nil {
+			return usage(err)
+		}
+		if !ok {
+			return usage(fmt.Errorf("there is no tool %q%s", tool, nearest(set, tool)))
+		}
+		fittings = slices.DeleteFunc(fittings, func(f gate.Fitting) bool { return f.ID != entry.ID })
+	}
+	if a.json {
+		return a.print(map[string]any{"client": client, "exposure": exposure, "tools": fittings, "of": len(set.Entries())})
+	}
+	for _, f := range fittings {
+		fmt.Fprintf(a.stdout, "%s, listed as %s\n", inbox.DisplayLine(f.Tool), inbox.DisplayLine(f.Name))
+		for _, alt := range f.Alterations {
+			looser := ""
+			if alt.Looser {
+				looser = " (looser)"
+			}
+			fmt.Fprintf(a.stdout, "  %s  %s%s\n", inbox.DisplayLine(cmp.Or(alt.At, "/")), inbox.DisplayLine(alt.What), looser)
+		}
+		if tool != "" {
+			fmt.Fprintf(a.stdout, "%s\n", a.shown(string(f.Definition)))
+		}
+	}
+	if tool != "" && len(fittings) == 0 {
+		_, err = fmt.Fprintf(a.stdout, "%s is listed to %s as its server gave it\n", inbox.DisplayLine(tool), inbox.DisplayLine(client))
+	} else if tool == "" {
+		_, err = fmt.Fprintf(a.stdout, "%d of %d tools are altered for %s\n", len(fittings), len(set.Entries()), inbox.DisplayLine(client))
+	}
 	return err
 }
 
