@@ -267,8 +267,9 @@ type words struct {
 	address chan [2]string // address and token
 	ended   chan struct{}
 
-	mu   sync.Mutex
-	tail []string
+	mu     sync.Mutex
+	tail   []string
+	locked int // lines that hold lockedText
 }
 
 func (w *words) read(r io.Reader) {
@@ -285,6 +286,9 @@ func (w *words) read(r io.Reader) {
 		}
 		w.mu.Lock()
 		w.tail = append(w.tail[max(0, len(w.tail)-9):], line)
+		if strings.Contains(line, lockedText) {
+			w.locked++
+		}
 		w.mu.Unlock()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // floor is the bare proxy that everything is held against. It starts its
@@ -34,10 +35,10 @@ type poll struct {
 	last  []byte
 }
 
-func startFloor(n, tools int, deliver func([]byte)) (*floor, error) {
+func startFloor(n, tools int, delay time.Duration, deliver func([]byte)) (*floor, error) {
 	f := &floor{deliver: deliver, asked: map[string]*poll{}}
 	for i := range n {
-		in, out, err := child("upstream", "-tools", strconv.Itoa(tools))
+		in, out, err := child("upstream", "-tools", strconv.Itoa(tools), "-delay", delay.String())
 		if err != nil {
 			return nil, err
 		}
@@ -102,9 +103,9 @@ func (f *floor) fromUpstream(i int, line []byte) {
 }
 
 // floorStdio is the floor between pipes.
-func floorStdio(n, tools int) error {
+func floorStdio(n, tools int, delay time.Duration) error {
 	var mu sync.Mutex
-	f, err := startFloor(n, tools, func(line []byte) {
+	f, err := startFloor(n, tools, delay, func(line []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		_, _ = os.Stdout.Write(line)
@@ -122,7 +123,7 @@ func floorStdio(n, tools int) error {
 // floorHTTP is the floor behind HTTP: a message a request.
 func floorHTTP(n, tools int) error {
 	var waiting sync.Map // id -> chan []byte
-	f, err := startFloor(n, tools, func(line []byte) {
+	f, err := startFloor(n, tools, 0, func(line []byte) {
 		if c, ok := waiting.LoadAndDelete(string(member(line[:min(len(line), 100)], `"id":`))); ok {
 			c.(chan []byte) <- line
 		}

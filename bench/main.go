@@ -9,8 +9,8 @@
 // figures of one round only. It judges nothing: figures are for people, who
 // know what else the machine was doing.
 //
-//	go run ./bench            about two and a half minutes on two cores
-//	go run ./bench -quick     a look, in some fifteen seconds
+//	go run ./bench            about four minutes on two cores
+//	go run ./bench -quick     a look, in some twenty-five seconds
 //	go run ./bench -json      the same figures as one JSON document
 //
 // What the figures were, and how to read them: docs/performance.md.
@@ -52,6 +52,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	tools := f.Int("tools", serverTools, "tools of an upstream")
 	web := f.Bool("http", false, "serve HTTP")
 	unless := f.String("unless", "", "answer nothing where this file is")
+	delay := f.Duration("delay", 0, "answer calls so much later")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -61,12 +62,14 @@ func run(args []string, stdout, stderr io.Writer) error {
 	case mode == "upstream" && exists(*unless):
 		_, err := io.Copy(io.Discard, os.Stdin)
 		return err
+	case mode == "upstream" && *delay > 0:
+		return newUpstream(*tools).serveLate(os.Stdin, os.Stdout, *delay)
 	case mode == "upstream":
 		return newUpstream(*tools).serve(os.Stdin, os.Stdout)
 	case mode == "floor" && *web:
 		return floorHTTP(*n, *tools)
 	case mode == "floor":
-		return floorStdio(*n, *tools)
+		return floorStdio(*n, *tools, *delay)
 	case mode == "pipe":
 		return pipe(*tools)
 	}
@@ -84,7 +87,7 @@ func measureAll(args []string, stdout, stderr io.Writer) (err error) {
 	rounds := f.Int("rounds", 0, "how often everything is measured (5; with -quick 1)")
 	quick := f.Bool("quick", false, "a short look: less of everything, no long list")
 	asJSON := f.Bool("json", false, "print one JSON document")
-	only := f.String("only", "", "some parts only, by commas: calls, large, list, cold")
+	only := f.String("only", "", "some parts only, by commas: calls, two, large, list, cold")
 	gate := f.String("gate", "", "measure this mcp-gate instead of building one")
 	profile := f.String("profile", "", "measure nothing: write profiles of the gate into this folder")
 	if err := f.Parse(args); err != nil {

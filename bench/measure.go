@@ -18,18 +18,19 @@ type plan struct {
 	burst    time.Duration // a turn of throughput
 	blobs    int           // large results
 	blobSize int
-	list     int   // tools of the large list; 0 for none
-	lists    int   // times it is asked for
-	servers  []int // cold starts with so many
-	accepted bool  // and one of servers on record
+	list     int           // tools of the large list; 0 for none
+	lists    int           // times it is asked for
+	servers  []int         // cold starts with so many
+	accepted bool          // and one of servers on record
+	pairTime time.Duration // a turn of two processes at once
 	settle   time.Duration
 }
 
 var (
 	wholePlan = plan{slices: 4, trips: 400, tripTime: 400 * time.Millisecond, burst: 150 * time.Millisecond, blobs: 4, blobSize: 10_000_000,
-		list: 10_000, lists: 3, servers: []int{1, 10, 20}, accepted: true, settle: 500 * time.Millisecond}
+		list: 10_000, lists: 3, servers: []int{1, 10, 20}, accepted: true, pairTime: 400 * time.Millisecond, settle: 500 * time.Millisecond}
 	quickPlan = plan{slices: 2, trips: 200, tripTime: 200 * time.Millisecond, burst: 100 * time.Millisecond, blobs: 2, blobSize: 10_000_000,
-		servers: []int{1, 10}, settle: 100 * time.Millisecond}
+		servers: []int{1, 10}, pairTime: 300 * time.Millisecond, settle: 100 * time.Millisecond}
 )
 
 // serverTools is how many tools a server lists where lists are not the point:
@@ -291,7 +292,7 @@ func (b *bench) rounds(n int, parts map[string]bool, progress func(string)) erro
 		for _, part := range []struct {
 			name string
 			run  func(int)
-		}{{"calls", b.steady}, {"large", b.large}, {"list", b.longList}, {"cold", b.cold}} {
+		}{{"calls", b.steady}, {"two", b.twoGates}, {"large", b.large}, {"list", b.longList}, {"cold", b.cold}} {
 			if parts == nil || parts[part.name] {
 				progress(fmt.Sprintf("round %d of %d: %s", round+1, n, part.name))
 				part.run(round)
