@@ -27,16 +27,16 @@ func (f *features) carries(did finding) (engagement.Egress, string) {
 		return engagement.RowLevel, "what it gives cannot be told"
 	}
 	if len(f.name) > 0 {
-		if class, ok := lex.egress.verb[did.verb]; ok {
+		if class, ok := lex().egress.verb[did.verb]; ok {
 			return class, "by the word \"" + did.verb + "\""
 		}
 		if w := f.head(); w != "" {
-			if class, ok := lex.egress.name[singular(w)]; ok && class < engagement.RowLevel {
+			if class, ok := lex().egress.name[singular(w)]; ok && class < engagement.RowLevel {
 				return class, "by the word \"" + w + "\""
 			}
 		}
 	}
-	for _, p := range lex.egress.text {
+	for _, p := range lex().egress.text {
 		if p.class <= engagement.Aggregates && strings.Contains(f.first, p.text) {
 			return p.class, "by its description"
 		}
@@ -98,7 +98,7 @@ func (f *features) pixels(did finding) (engagement.Egress, string, bool) {
 		return 0, "", false
 	}
 	for _, w := range append(f.name, pairsOf(f.name)...) {
-		class, ok := lex.egress.name[singular(w)]
+		class, ok := lex().egress.name[singular(w)]
 		if !ok || class < engagement.RenderedPixels {
 			continue
 		}
@@ -110,7 +110,7 @@ func (f *features) pixels(did finding) (engagement.Egress, string, bool) {
 		}
 		return class, "gives a picture", true
 	}
-	for _, p := range lex.egress.text {
+	for _, p := range lex().egress.text {
 		if p.class >= engagement.RenderedPixels && did.class <= engagement.ReversibleWrite && strings.Contains(strings.ToLower(f.first), p.text) {
 			return p.class, "gives a picture", true
 		}
@@ -124,7 +124,7 @@ func (f *features) givesPicture(did finding, w string) bool {
 	if did.class >= engagement.SourceFileWrite {
 		return false
 	}
-	if (did.verb == "get" || did.verb == "fetch") && !asPicture().MatchString(f.text) && lex.egress.name[singular(w)] == engagement.RenderedPixels && w != "screenshot" {
+	if (did.verb == "get" || did.verb == "fetch") && !asPicture().MatchString(f.text) && lex().egress.name[singular(w)] == engagement.RenderedPixels && w != "screenshot" {
 		return false // a chart's numbers
 	}
 	switch did.verb {
@@ -159,7 +159,7 @@ func (f *features) serves(t Tool) engagement.DomainSet {
 		for i := 0; i < len(ws); i++ {
 			for n := min(3, len(ws)-i); n > 0; n-- { // the longest that is known
 				w := singular(strings.Join(ws[i:i+n], "_"))
-				ds, ok := lex.domains[w]
+				ds, ok := lex().domains[w]
 				if !ok {
 					continue
 				}

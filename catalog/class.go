@@ -65,7 +65,7 @@ func (owner Override) over(c Class) Class {
 
 // judged weighs what a tool was found to do against what it claims.
 func judged(did finding, claims Hints, trust Trust) (engagement.Permission, string) {
-	if v := lex.verbs[did.verb]; trust == Trusted && !did.strong && !did.ran && !v.always && !runs[did.verb] {
+	if v := lex().verbs[did.verb]; trust == Trusted && !did.strong && !did.ran && !v.always && !runs[did.verb] {
 		switch {
 		case is(claims.ReadOnly, true):
 			return engagement.Read, "the annotation of a trusted server"

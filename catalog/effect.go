@@ -108,7 +108,7 @@ func compounded(ws []string) []string {
 
 var compounds = wordSet("merge_request pull_request push_notification order_book command_line text_message test_case test_run change_request feature_request access_request call_log share_price stock_split release_note run_book post_office")
 
-func isVerb(w string) bool { _, ok := lex.verbs[w]; return ok }
+func isVerb(w string) bool { _, ok := lex().verbs[w]; return ok }
 
 // firstSentence returns the first sentence of a description without the
 // decorations that stand before it: markup, a bracketed mark, emoji.
@@ -176,7 +176,7 @@ func readClause(s string) clause {
 		case len(c.verbs) == 0 && (fillers[w] || strings.HasSuffix(w, "ly")):
 			expect = expect || w == "to" || w == "that" || w == "which" || w == "for" || w == "can"
 		case len(c.verbs) == 0:
-			if name, _, ok := lex.lemma(w); ok && expect {
+			if name, _, ok := lex().lemma(w); ok && expect {
 				c.verbs, objects = append(c.verbs, name), true
 			} else {
 				expect = false
@@ -200,7 +200,7 @@ func (c *clause) addJoined(tokens []string, i int, near bool) {
 	if (w == "then" || w == "optionally" || w == "also" || strings.HasSuffix(w, "ly")) && i+1 < len(tokens) {
 		w, i = tokens[i+1], i+1
 	}
-	name, v, ok := lex.lemma(w)
+	name, v, ok := lex().lemma(w)
 	if !ok || i > 0 && (tokens[i-1] == "not" || tokens[i-1] == "never") {
 		return
 	}
@@ -210,7 +210,7 @@ func (c *clause) addJoined(tokens []string, i int, near bool) {
 	}
 }
 
-func isVerbForm(w string) bool { _, _, ok := lex.lemma(w); return ok }
+func isVerbForm(w string) bool { _, _, ok := lex().lemma(w); return ok }
 
 func (c *clause) guess(tokens []string) {
 	c.weak = true
@@ -219,7 +219,7 @@ func (c *clause) guess(tokens []string) {
 		if stops[w] {
 			break
 		}
-		if name, v, ok := lex.lemma(w); ok && !v.soft && (!plain || !v.noun) {
+		if name, v, ok := lex().lemma(w); ok && !v.soft && (!plain || !v.noun) {
 			if plain = !v.noun; plain {
 				c.verbs = c.verbs[:0]
 			}
@@ -257,7 +257,7 @@ func chineseLead(s string) string {
 		s = strings.TrimPrefix(s, p)
 	}
 	best, which := -1, ""
-	for _, c := range lex.chinese {
+	for _, c := range lex().chinese {
 		if i := strings.Index(s, c.text); i >= 0 && i < 90 && (best < 0 || i < best) {
 			best, which = i, c.verb
 		}
@@ -328,7 +328,7 @@ func (f *features) effect() finding {
 }
 
 // vague reports whether a finding rests on a verb that says little by itself.
-func (f finding) vague() bool { return !f.ruled && (f.verb == "" || lex.verbs[f.verb].soft) }
+func (f finding) vague() bool { return !f.ruled && (f.verb == "" || lex().verbs[f.verb].soft) }
 
 // combine weighs the name against the description. A plain verb in the name
 // stands; one that may be a noun gives way to a plain verb in the description.
@@ -390,7 +390,7 @@ var (
 func (f *features) byName() finding {
 	head, strong := -1, false
 	for i, w := range f.name {
-		v, ok := lex.verbs[w]
+		v, ok := lex().verbs[w]
 		if !ok {
 			continue
 		}
@@ -398,7 +398,7 @@ func (f *features) byName() finding {
 			head, strong = i, true
 			break
 		}
-		if head < 0 || lex.verbs[f.name[head]].soft {
+		if head < 0 || lex().verbs[f.name[head]].soft {
 			head = i
 		}
 	}
@@ -412,19 +412,19 @@ func (f *features) byName() finding {
 		return finding{}
 	}
 	last := len(f.name) - 1
-	if first := lex.verbs[f.name[0]]; strong && head == last && last > 0 && readTails[f.name[last]] && first.class > engagement.Read && !first.soft {
+	if first := lex().verbs[f.name[0]]; strong && head == last && last > 0 && readTails[f.name[last]] && first.class > engagement.Read && !first.soft {
 		strong = false // "archive_list" may list or archive
 	}
 	if tallied[f.name[head]] && tallies[f.name[last]] {
 		return finding{class: engagement.Read, verb: f.name[last], why: fmt.Sprintf("its name ends in %q", f.name[last])}
 	}
-	if v := lex.verbs[f.name[head]]; !strong && head != last && readTails[f.name[last]] && !v.soft && v.class > engagement.Read {
+	if v := lex().verbs[f.name[head]]; !strong && head != last && readTails[f.name[last]] && !v.soft && v.class > engagement.Read {
 		return finding{class: engagement.Read, verb: f.name[last], why: fmt.Sprintf("its name ends in %q", f.name[last]), strong: false}
 	}
-	if !strong && last != head && isVerb(f.name[last]) && !readTails[f.name[last]] && (head > 0 || lex.verbs[f.name[0]].class == engagement.Read) {
+	if !strong && last != head && isVerb(f.name[last]) && !readTails[f.name[last]] && (head > 0 || lex().verbs[f.name[0]].class == engagement.Read) {
 		head = last // "monitor_run", "slack_post"
 	}
-	if v := lex.verbs[f.name[head]]; !strong && head == last && v.noun && readTails[f.name[last]] {
+	if v := lex().verbs[f.name[head]]; !strong && head == last && v.noun && readTails[f.name[last]] {
 		return finding{class: engagement.Read, verb: f.name[last], why: fmt.Sprintf("its name ends in %q", f.name[last])}
 	}
 	out := f.refined(f.name[head], exceptAt(f.name, head))
@@ -438,7 +438,7 @@ func (f *features) byName() finding {
 // tells of a state.
 func (f *features) alsoActs(out finding, head int) finding {
 	for i := head + 1; i < len(f.name); i++ {
-		v, ok := lex.verbs[f.name[i]]
+		v, ok := lex().verbs[f.name[i]]
 		joined := f.name[i-1] == "and" || f.name[i-1] == "or" || f.name[i-1] == "then"
 		if !ok || v.class <= out.class || !(joined || v.always && (out.class == engagement.Read || i == head+1)) {
 			continue
@@ -460,7 +460,7 @@ func (f *features) readsOnly() bool {
 		return false
 	}
 	for _, w := range f.lead.verbs {
-		if v := lex.verbs[w]; v.class != engagement.Read || v.soft {
+		if v := lex().verbs[w]; v.class != engagement.Read || v.soft {
 			return false
 		}
 	}
@@ -475,7 +475,7 @@ func exceptAt(ws []string, i int) []string {
 // refined is the class of a verb with its objects: those of the name first,
 // then what the description says it governs.
 func (f *features) refined(word string, objects []string) finding {
-	v := lex.verbs[word]
+	v := lex().verbs[word]
 	out := finding{class: v.class, verb: word, strong: !v.noun && !v.soft}
 	if f.rest && (word == "post" || word == "put" || word == "patch") {
 		out.class = engagement.ReversibleWrite
@@ -496,7 +496,7 @@ func (f *features) refined(word string, objects []string) finding {
 // speaksOf reports whether the description's verb is this one or says as
 // little, so that what it governs is this verb's object too.
 func (f *features) speaksOf(word string) bool {
-	return len(f.lead.verbs) == 0 || slices.Contains(f.lead.verbs, word) || lex.verbs[f.lead.verbs[0]].soft || making[word] && making[f.lead.verbs[0]]
+	return len(f.lead.verbs) == 0 || slices.Contains(f.lead.verbs, word) || lex().verbs[f.lead.verbs[0]].soft || making[word] && making[f.lead.verbs[0]]
 }
 
 // making are verbs that names and descriptions use for one another.
@@ -504,7 +504,7 @@ var making = wordSet("create add make write new update edit modify set change in
 
 // ruled looks for the line of words/effects.txt that decides.
 func (f *features) ruled(word string, objects []string) (engagement.Permission, bool) {
-	for _, r := range lex.effects[word] {
+	for _, r := range lex().effects[word] {
 		has, not, placed := r.any, false, len(r.context) == 0
 		for _, o := range objects {
 			o = singular(o)
@@ -553,7 +553,7 @@ func (f *features) byOperations() (finding, bool) {
 		for _, value := range p.enum {
 			one := features{name: words(value), rest: true, lead: clause{objects: f.lead.objects}}
 			for _, w := range one.name {
-				if _, ok := lex.verbs[w]; !ok {
+				if _, ok := lex().verbs[w]; !ok {
 					continue
 				}
 				got := one.refined(w, append(exceptAt(one.name, 0), f.name...))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/enum"
@@ -210,7 +211,7 @@ func isASCII(s string) bool {
 type poison struct {
 	kind    string
 	needs   [][]string // one word of each group is in any text that matches
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 }
 
 func (p *poison) find(text string) []int {
@@ -219,10 +220,12 @@ func (p *poison) find(text string) []int {
 			return nil
 		}
 	}
-	return p.pattern.FindStringIndex(text)
+	return p.pattern().FindStringIndex(text)
 }
 
-var poisons = mustPoisons()
+// poisons are the graded patterns. Each is compiled when a text first has the
+// words that it needs.
+var poisons = sync.OnceValue(mustPoisons)
 
 func mustPoisons() []poison {
 	var out []poison
@@ -235,10 +238,9 @@ func mustPoisons() []poison {
 		for group := range strings.SplitSeq(strings.TrimSuffix(words, "]"), " & ") {
 			p.needs = append(p.needs, strings.Split(group, "|"))
 		}
-		var err error
-		p.pattern, err = regexp.Compile(strings.TrimSpace(body))
+		p.pattern = lazy.Regexp(strings.TrimSpace(body))
 		out = append(out, p)
-		return err
+		return nil
 	})
 	return out
 }
@@ -260,8 +262,7 @@ func (s *scanner) graded(where, text, shown string) {
 		return
 	}
 	s.read[plain] = true
-	for i := range poisons {
-		p := &poisons[i]
+	for _, p := range poisons() {
 		if p.kind == kindMismatch && s.writes {
 			continue
 		}
@@ -316,7 +317,7 @@ func (s *scanner) mismatch(t Tool, f features) {
 	if name.class == engagement.Read && name.strong && described.class >= engagement.SourceFileWrite && described.strong && !described.vague() && (!carrying[described.verb] || f.sendsMessage(described)) {
 		s.add(kindMismatch, Show, "/description", f.first)
 	}
-	if is(t.Hints.ReadOnly, true) && name.strong && name.class == engagement.Destructive && lex.verbs[name.verb].always {
+	if is(t.Hints.ReadOnly, true) && name.strong && name.class == engagement.Destructive && lex().verbs[name.verb].always {
 		s.add(kindMismatch, Show, "/annotations/readOnlyHint", t.ID.Tool+" claims to be read-only")
 	}
 }

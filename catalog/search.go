@@ -212,7 +212,7 @@ func (ix *index) weigh(entries int) {
 		df := float64(len(list))
 		ix.idf[t] = float32(math.Log(1 + (n-df+0.5)/(df+0.5)))
 	}
-	for stem := range lex.verbStems {
+	for stem := range lex().verbStems {
 		if t, ok := ix.terms[stem]; ok {
 			ix.idf[t] *= verbShare
 		}
@@ -449,7 +449,7 @@ func (ix *index) group(sc *scores, t string, wanted map[int32]float32, total flo
 	if n, ok := ix.terms[t]; ok {
 		ways = append(ways, way{n, 1})
 	}
-	for _, r := range lex.related[t] {
+	for _, r := range lex().related[t] {
 		if n, ok := ix.find(r.stem); ok {
 			ways = append(ways, way{n, r.weight})
 		}
@@ -479,7 +479,7 @@ func (ix *index) group(sc *scores, t string, wanted map[int32]float32, total flo
 // phrases adds what two words of the query stand for together.
 func (ix *index) phrases(sc *scores, terms []string, wanted map[int32]float32, total float32) {
 	for j := 1; j < len(terms); j++ {
-		for _, r := range lex.related[terms[j-1]+" "+terms[j]] {
+		for _, r := range lex().related[terms[j-1]+" "+terms[j]] {
 			n, ok := ix.find(r.stem)
 			if !ok || wanted[n] >= r.weight {
 				continue
@@ -520,7 +520,7 @@ func doing(t Tool) string {
 	ws, _ := nameWords(t.ID.Tool, words(t.ID.Server))
 	best := ""
 	for _, w := range ws {
-		if v, ok := lex.verbs[w]; ok && !v.soft && (best == "" || !v.noun) {
+		if v, ok := lex().verbs[w]; ok && !v.soft && (best == "" || !v.noun) {
 			if best = stem(w); !v.noun {
 				break
 			}
@@ -547,10 +547,10 @@ func wishOf(text string) wish {
 		if polite[w] {
 			continue
 		}
-		if name, v, ok := lex.lemma(w); ok && !v.soft {
+		if name, v, ok := lex().lemma(w); ok && !v.soft {
 			return wish{min(v.class, engagement.ReversibleWrite), stem(name)}
 		}
-		if lex.verbStems[stem(w)] {
+		if lex().verbStems[stem(w)] {
 			return wish{verb: stem(w)}
 		}
 	}
@@ -569,7 +569,7 @@ func (ix *index) favour(sc *scores, w wish) {
 	byVerb := make([]float32, len(ix.verbs))
 	for i, does := range ix.verbs {
 		byVerb[i] = 1
-		if w.verb != "" && does != "" && does != w.verb && !lex.kin(w.verb, does) {
+		if w.verb != "" && does != "" && does != w.verb && !lex().kin(w.verb, does) {
 			byVerb[i] = otherVerb
 		}
 	}
@@ -674,7 +674,7 @@ func standsAlone(a *analyzer, piece string) bool {
 		if i > 2 {
 			break
 		}
-		if v, ok := lex.verbs[w]; ok && (!v.noun || i == 0) {
+		if v, ok := lex().verbs[w]; ok && (!v.noun || i == 0) {
 			return len(a.terms(piece)) >= 2
 		}
 	}

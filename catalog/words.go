@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -57,7 +58,12 @@ type domainWeight struct {
 	weight float64
 }
 
-var lex = mustLexicon()
+// lex is what the word lists say. They are read when a tool is first judged or
+// searched for: most commands do neither, and reading them takes some 40 ms.
+var lex = sync.OnceValue(func() *lexicon {
+	l := mustLexicon()
+	return &l
+})
 
 // mustLexicon reads the embedded lists. It panics on a line it does not
 // understand, which the first test run of any build shows.
