@@ -58,10 +58,7 @@ func Check(rules *Rules, tools []Target) []Finding {
 	if rules == nil {
 		return nil
 	}
-	c := checker{rules: rules, tools: tools, matched: make([][]int, len(rules.all))}
-	for i := range rules.all {
-		c.matched[i] = c.matches(&rules.all[i])
-	}
+	c := newChecker(rules, tools)
 	var found []Finding
 	for i := range rules.all {
 		found = append(found, c.alone(i)...)
@@ -73,15 +70,194 @@ func Check(rules *Rules, tools []Target) []Finding {
 type checker struct {
 	rules   *Rules
 	tools   []Target
-	matched [][]int // for each rule, the tools it can match, in order
+	matched [][]int // for each rule, the tools it can match, in order; rules that say the same share one
+	schemas []any   // of each tool, read when first asked for
+	read    []bool
+
+	all              []int            // the tools, in order
+	byServer, byName map[string][]int // the same
+
+	at    map[spot][]int // rules that may cover others, the first of those that are alike
+	plain [][]int        // for each tool, the rules without arguments that match it and few others
+	broad []int          // those that match many
 }
 
-// matches returns the tools that a rule can match for somebody with some arguments.
-func (c *checker) matches(r *rule) []int {
+// spot is where a rule is filed that may cover another: what it covers is found
+// there again, so that not every rule is held against every other.
+type spot struct {
+	do    Do
+	where string // a tool, a server, or everywhere
+	test  string // its first test; "" for none
+	who   string // one principal; "" for any
+}
+
+// many is how many tools a rule matches that is filed once and not under each.
+const many = 32
+
+func newChecker(rules *Rules, tools []Target) *checker {
+	c := &checker{
+		rules: rules, tools: tools, matched: make([][]int, len(rules.all)), schemas: make([]any, len(tools)), read: make([]bool, len(tools)),
+		byServer: map[string][]int{}, byName: map[string][]int{}, at: map[spot][]int{}, plain: make([][]int, len(tools)),
+	}
+	known, seen := map[string][]int{}, map[string]bool{}
+	for i, t := range tools {
+		c.all = append(c.all, i)
+		c.byServer[t.Tool.Server] = append(c.byServer[t.Tool.Server], i)
+		c.byName[t.Tool.Tool] = append(c.byName[t.Tool.Tool], i)
+	}
+	for i := range rules.all {
+		r := &rules.all[i]
+		what := fmt.Sprintf("%v %v %v %v", r.ref.Do == DoAllow, r.tools, r.classes, r.egress)
+		matched, ok := known[what]
+		if !ok {
+			matched = c.matches(r, c.near(r))
+			known[what] = matched
+		}
+		c.matched[i] = matched
+		if r.ref.Do != DoAllow && len(r.args) == 0 {
+			c.filePlain(i)
+		}
+		if alike := fmt.Sprintf("%v %v %q %v %q", r.ref.Do, what, r.principals, r.scopes, testKeys(r.args)); !seen[alike] {
+			seen[alike] = true
+			c.file(i)
+		}
+	}
+	return c
+}
+
+func (c *checker) filePlain(i int) {
+	if len(c.matched[i]) > many {
+		c.broad = append(c.broad, i)
+		return
+	}
+	for _, tool := range c.matched[i] {
+		c.plain[tool] = append(c.plain[tool], i)
+	}
+}
+
+// file puts a rule wherever couldCover looks for it.
+func (c *checker) file(i int) {
+	r := &c.rules.all[i]
+	where := map[string]bool{}
+	if len(c.matched[i]) > many {
+		where[toolSpot(-1)] = true
+	} else {
+		for _, tool := range c.matched[i] {
+			where[toolSpot(tool)] = true
+		}
+	}
+	for _, p := range r.tools {
+		where[spotOf(p)] = true
+	}
+	if r.tools == nil {
+		where[everywhere] = true
+	}
+	who := r.principals
+	if who == nil || slices.ContainsFunc(who, func(p string) bool { return strings.ContainsAny(p, `*?\`) }) {
+		who = []string{""}
+	}
+	test := ""
+	if len(r.args) > 0 {
+		test = testKeys(r.args[:1])[min(1, len(r.args[0].checks))]
+	}
+	for w := range where {
+		for _, p := range who {
+			at := spot{r.ref.Do, w, test, p}
+			c.at[at] = append(c.at[at], i)
+		}
+	}
+}
+
+const everywhere = "/"
+
+// toolSpot is one of the tools; -1 is many of them.
+func toolSpot(tool int) string { return fmt.Sprintf("#%d", tool) }
+
+// spotOf is where a pattern is that covers others: an outright name covers only
+// itself, and one of a server only what is of it.
+func spotOf(p pattern) string {
+	switch {
+	case !isLiteral(p.server):
+		return everywhere
+	case !isLiteral(p.tool):
+		return p.server + everywhere
+	}
+	return p.server + everywhere + p.tool
+}
+
+// couldCover returns the stronger rules that may match wherever a rule does, in
+// their order. One that does is among them, if only as the first of its like.
+func (c *checker) couldCover(i int) []int {
+	r := &c.rules.all[i]
+	where := []string{everywhere}
+	switch {
+	case len(c.matched[i]) > 0: // what covers the rule matches the first of its tools
+		where = []string{toolSpot(c.matched[i][0]), toolSpot(-1)}
+	case len(r.tools) > 0:
+		p := r.tools[0]
+		where = append(where, p.server+everywhere, spotOf(p))
+	}
+	tests, who := append(testKeys(r.args), ""), []string{""}
+	if len(r.principals) > 0 {
+		who = append(who, r.principals[0])
+	}
+	var all []int
+	for do := range r.ref.Do {
+		for _, w := range where {
+			for _, test := range tests {
+				for _, p := range who {
+					all = append(all, c.at[spot{do, w, test, p}]...)
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// testKeys returns the key of each test's place, and after it of each check
+// there. A rule that is covered has the key of the other's first test: of its
+// first check, or of its place where it has none.
+func testKeys(tests []argTest) []string {
+	var keys []string
+	for _, t := range tests {
+		place := fmt.Sprintf("%q %v ", t.pointer, t.absent)
+		keys = append(keys, place)
+		for _, check := range t.checks {
+			keys = append(keys, place+check.key())
+		}
+	}
+	return keys
+}
+
+// near returns the tools that a rule's patterns can match, and few others.
+func (c *checker) near(r *rule) []int {
+	var some []int
+	for _, p := range r.tools {
+		switch {
+		case isLiteral(p.tool):
+			some = append(some, c.byName[p.tool]...)
+		case isLiteral(p.server):
+			some = append(some, c.byServer[p.server]...)
+		default:
+			return c.all
+		}
+	}
+	if r.tools == nil {
+		return c.all
+	}
+	slices.Sort(some)
+	return slices.Compact(some)
+}
+
+// matches returns which of some tools a rule can match for somebody with some
+// arguments.
+func (c *checker) matches(r *rule, some []int) []int {
 	anyone := *r
 	anyone.principals, anyone.scopes = nil, nil
 	var matched []int
-	for i, t := range c.tools {
+	for _, i := range some {
+		t := &c.tools[i]
 		call := Call{Class: t.Class, Egress: t.Egress}
 		if anyone.appliesTo(&Request{Tool: t.Tool, NameUnique: true, Class: call.class(), Egress: call.egress()}) {
 			matched = append(matched, i)
@@ -101,7 +277,10 @@ func (c *checker) alone(i int) []Finding {
 	}
 	var found []Finding
 	for _, p := range r.tools {
-		if names := c.named(p); r.ref.Do == DoAllow && p.bare && isLiteral(p.tool) && len(names) > 1 {
+		if r.ref.Do != DoAllow || !p.bare || !isLiteral(p.tool) {
+			continue
+		}
+		if names := c.names(c.byName[p.tool]); len(names) > 1 {
 			found = append(found, Finding{FindAmbiguous, r.ref, Ref{},
 				fmt.Sprintf("%s is a tool of several servers, so it allows none of them: %s", p.tool, strings.Join(names, ", "))})
 		}
@@ -115,13 +294,10 @@ func (c *checker) alone(i int) []Finding {
 	return found
 }
 
-// named returns the tools that a pattern matches.
-func (c *checker) named(p pattern) []string {
+func (c *checker) names(tools []int) []string {
 	var names []string
-	for _, t := range c.tools {
-		if p.matches(t.Tool) {
-			names = append(names, t.Tool.String())
-		}
+	for _, tool := range tools {
+		names = append(names, c.tools[tool].Tool.String())
 	}
 	return names
 }
@@ -130,9 +306,24 @@ func (c *checker) named(p pattern) []string {
 // place.
 func (c *checker) nobodyHas(i int, tokens []string) bool {
 	return !slices.ContainsFunc(c.matched[i], func(tool int) bool {
-		schema, err := parseValue(c.tools[tool].Schema)
-		return err != nil || mayHave(schema, tokens)
+		schema, known := c.schema(tool)
+		return !known || mayHave(schema, tokens)
 	})
+}
+
+// schema returns a tool's schema, where it has one that can be read.
+func (c *checker) schema(tool int) (schema any, known bool) {
+	if !c.read[tool] {
+		c.read[tool] = true
+		if v, err := parseValue(c.tools[tool].Schema); err == nil {
+			c.schemas[tool] = &v
+		}
+	}
+	v, known := c.schemas[tool].(*any)
+	if !known {
+		return nil, false
+	}
+	return *v, true
 }
 
 // mayHave reports whether arguments that fit a schema can have the place. It says
@@ -156,20 +347,31 @@ func mayHave(schema any, tokens []string) bool {
 
 // against returns the stronger rules that take a rule's effect away.
 func (c *checker) against(i int) []Finding {
-	var found []Finding
 	weak := &c.rules.all[i]
-	for j := range c.rules.all {
-		strong := &c.rules.all[j]
-		switch {
-		case strong.ref.Do >= weak.ref.Do:
-		case c.covers(j, i):
+	for _, j := range c.couldCover(i) {
+		if c.covers(j, i) {
+			strong := &c.rules.all[j]
 			return []Finding{{FindUnreachable, weak.ref, strong.ref,
 				fmt.Sprintf("%v matches wherever it does, and %v is stronger than %v", strong.ref, strong.ref.Do, weak.ref.Do)}}
-		case weak.ref.Do == DoAllow && len(strong.args) == 0 && !c.covers(i, j) && meetPeople(weak, strong):
-			if shared := c.shared(i, j); len(shared) > 0 {
-				found = append(found, Finding{FindConflict, weak.ref, strong.ref,
-					fmt.Sprintf("%v overlaps it, so it is %v and not allow for %s", strong.ref, strong.ref.Do, some(shared))})
-			}
+		}
+	}
+	if weak.ref.Do != DoAllow {
+		return nil
+	}
+	overlapping := slices.Clone(c.broad)
+	for _, tool := range c.matched[i] {
+		overlapping = append(overlapping, c.plain[tool]...)
+	}
+	slices.Sort(overlapping)
+	var found []Finding
+	for _, j := range slices.Compact(overlapping) {
+		strong := &c.rules.all[j]
+		if c.covers(i, j) || !meetPeople(weak, strong) {
+			continue
+		}
+		if shared := c.shared(i, j); len(shared) > 0 {
+			found = append(found, Finding{FindConflict, weak.ref, strong.ref,
+				fmt.Sprintf("%v overlaps it, so it is %v and not allow for %s", strong.ref, strong.ref.Do, some(shared))})
 		}
 	}
 	return found
@@ -182,13 +384,19 @@ func (c *checker) covers(wide, narrow int) bool {
 	if !people || !argsCover(w.args, n.args) {
 		return false
 	}
-	if len(c.matched[narrow]) > 0 && !slices.ContainsFunc(c.matched[narrow], func(tool int) bool {
-		return !slices.Contains(c.matched[wide], tool)
-	}) {
-		return true
+	if within, all := c.matched[narrow], c.matched[wide]; len(within) > 0 {
+		if len(within) <= len(all) && !slices.ContainsFunc(within, func(tool int) bool { return !has(all, tool) }) {
+			return true
+		}
 	}
 	return subset(n.tools, w.tools, patternCovers) && subset(n.classes, w.classes, same) &&
 		(w.egress.Empty() || !n.egress.Empty() && n.egress.Intersect(w.egress) == n.egress)
+}
+
+// has reports whether a sorted list has a number.
+func has(sorted []int, n int) bool {
+	_, ok := slices.BinarySearch(sorted, n)
+	return ok
 }
 
 // subset reports whether each of the narrow is covered by one of the wide. Nil
@@ -240,13 +448,13 @@ func meetPeople(a, b *rule) bool {
 
 // shared returns the tools that both rules can match.
 func (c *checker) shared(i, j int) []string {
-	var names []string
+	var both []int
 	for _, tool := range c.matched[i] {
-		if slices.Contains(c.matched[j], tool) {
-			names = append(names, c.tools[tool].Tool.String())
+		if has(c.matched[j], tool) {
+			both = append(both, tool)
 		}
 	}
-	return names
+	return c.names(both)
 }
 
 // some returns the first three names and how many more there are.
