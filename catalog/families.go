@@ -34,13 +34,16 @@ func mustFamilies() families {
 			if head == "nouns" {
 				weight = nounWeight
 			}
-			all := strings.Fields(body)
+			var all []string
+			for _, word := range strings.Fields(body) {
+				all = append(all, key(word))
+			}
 			for _, x := range all {
 				if head == "verbs" {
-					f.verbStems[key(x)] = true
+					f.verbStems[x] = true
 				}
 				for _, y := range all {
-					f.relate(key(x), key(y), weight)
+					f.relate(x, y, weight)
 				}
 			}
 		case "means":

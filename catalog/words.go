@@ -59,7 +59,7 @@ type domainWeight struct {
 }
 
 // lex is what the word lists say. They are read when a tool is first judged or
-// searched for: most commands do neither, and reading them takes some 40 ms.
+// searched for: most commands do neither, and reading them takes some 10 ms.
 var lex = sync.OnceValue(func() *lexicon {
 	l := mustLexicon()
 	return &l
