@@ -149,8 +149,8 @@ func invalidUTF8(data []byte) int {
 	return -1
 }
 
-// places turns byte offsets of one text into positions. Asked in ascending order
-// it reads the text once in all, so that a file of one long line stays cheap.
+// places turns byte offsets of one text into positions. It counts on from the
+// place that was asked for last, so that a file of one long line stays cheap.
 type places struct {
 	data  []byte
 	lines []int // offset of the first byte of each line
@@ -175,10 +175,15 @@ func (p *places) at(offset int) Pos {
 		line-- // the line that began before
 	}
 	from, col := p.lines[line], 1
-	if p.lastPos.Line == line+1 && p.last <= offset {
+	if p.lastPos.Line == line+1 && offset-from > p.last-offset {
 		from, col = p.last, p.lastPos.Col
 	}
-	p.last, p.lastPos = offset, Pos{line + 1, col + utf8.RuneCount(p.data[from:offset])}
+	if from <= offset {
+		col += utf8.RuneCount(p.data[from:offset])
+	} else {
+		col -= utf8.RuneCount(p.data[offset:from])
+	}
+	p.last, p.lastPos = offset, Pos{line + 1, col}
 	return p.lastPos
 }
 
