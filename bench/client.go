@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -258,7 +259,9 @@ type process struct {
 	web   bool
 	last  *words
 
-	initialized, listed time.Duration // after the start: initialize answered, list complete
+	initialized, listed time.Duration     // after the start: initialize answered, list complete
+	list                [sha256.Size]byte // of the list
+	asked               int               // how often it was asked for until it was complete
 }
 
 // words keeps what a process said last on stderr, and hands out the lines that
@@ -367,7 +370,10 @@ func (p *process) greet(began time.Time, want int) error {
 			return fmt.Errorf("tools/list: %w", err)
 		}
 		p.listed = time.Since(began)
+		p.asked++
 		if have := bytes.Count(list, []byte("get_record_")); have >= want {
+			_, result, _ := bytes.Cut(list, []byte(`"result":`)) // the id is another each time
+			p.list = sha256.Sum256(result)
 			return nil
 		} else if time.Now().After(deadline) {
 			return fmt.Errorf("tools/list: %d of %d tools after %v", have, want, startWait)

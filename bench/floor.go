@@ -35,10 +35,10 @@ type poll struct {
 	last  []byte
 }
 
-func startFloor(n, tools int, delay time.Duration, deliver func([]byte)) (*floor, error) {
+func startFloor(n int, upstream []string, deliver func([]byte)) (*floor, error) {
 	f := &floor{deliver: deliver, asked: map[string]*poll{}}
 	for i := range n {
-		in, out, err := child("upstream", "-tools", strconv.Itoa(tools), "-delay", delay.String())
+		in, out, err := child(upstream...)
 		if err != nil {
 			return nil, err
 		}
@@ -103,9 +103,9 @@ func (f *floor) fromUpstream(i int, line []byte) {
 }
 
 // floorStdio is the floor between pipes.
-func floorStdio(n, tools int, delay time.Duration) error {
+func floorStdio(n int, upstream []string) error {
 	var mu sync.Mutex
-	f, err := startFloor(n, tools, delay, func(line []byte) {
+	f, err := startFloor(n, upstream, func(line []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		_, _ = os.Stdout.Write(line)
@@ -123,7 +123,7 @@ func floorStdio(n, tools int, delay time.Duration) error {
 // floorHTTP is the floor behind HTTP: a message a request.
 func floorHTTP(n, tools int) error {
 	var waiting sync.Map // id -> chan []byte
-	f, err := startFloor(n, tools, 0, func(line []byte) {
+	f, err := startFloor(n, upstreamArgs(tools, 0, 0), func(line []byte) {
 		if c, ok := waiting.LoadAndDelete(string(member(line[:min(len(line), 100)], `"id":`))); ok {
 			c.(chan []byte) <- line
 		}
@@ -166,6 +166,11 @@ func pipe(tools int) error {
 	_ = in.Close()
 	<-done
 	return err
+}
+
+// upstreamArgs start this program as an upstream.
+func upstreamArgs(tools int, delay, work time.Duration) []string {
+	return []string{"upstream", "-tools", strconv.Itoa(tools), "-delay", delay.String(), "-work", work.String()}
 }
 
 // child starts this program in another mode.

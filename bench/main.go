@@ -53,10 +53,14 @@ func run(args []string, stdout, stderr io.Writer) error {
 	web := f.Bool("http", false, "serve HTTP")
 	unless := f.String("unless", "", "answer nothing where this file is")
 	delay := f.Duration("delay", 0, "answer calls so much later")
+	work := f.Duration("work", 0, "work so long, on the processor, before the first answer")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
 	switch mode := args[0]; {
+	case mode == "upstream" && *work > 0 && !exists(*unless):
+		workFor(*work)
+		return newUpstream(*tools).serve(os.Stdin, os.Stdout)
 	case mode == "upstream" && *web:
 		return newUpstream(*tools).serveHTTP()
 	case mode == "upstream" && exists(*unless):
@@ -69,7 +73,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	case mode == "floor" && *web:
 		return floorHTTP(*n, *tools)
 	case mode == "floor":
-		return floorStdio(*n, *tools, *delay)
+		return floorStdio(*n, upstreamArgs(*tools, *delay, *work))
 	case mode == "pipe":
 		return pipe(*tools)
 	}
@@ -87,7 +91,7 @@ func measureAll(args []string, stdout, stderr io.Writer) (err error) {
 	rounds := f.Int("rounds", 0, "how often everything is measured (5; with -quick 1)")
 	quick := f.Bool("quick", false, "a short look: less of everything, no long list")
 	asJSON := f.Bool("json", false, "print one JSON document")
-	only := f.String("only", "", "some parts only, by commas: calls, two, large, list, cold")
+	only := f.String("only", "", "some parts only, by commas: calls, two, large, list, cold, accepted")
 	gate := f.String("gate", "", "measure this mcp-gate instead of building one")
 	profile := f.String("profile", "", "measure nothing: write profiles of the gate into this folder")
 	if err := f.Parse(args); err != nil {

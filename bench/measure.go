@@ -44,6 +44,8 @@ type bench struct {
 	order  *rand.Rand
 	table  table
 	faults []error
+
+	records []*record // of serverWork
 }
 
 // shuffled returns targets in an order of this turn's own.
@@ -267,7 +269,7 @@ func (b *bench) listsOf(round int, t target, p *process) error {
 }
 
 // cold measures the way from nothing to the first complete list, of servers
-// never seen and of servers on record.
+// never seen.
 func (b *bench) cold(round int) {
 	for _, n := range b.servers {
 		for _, t := range b.shuffled(coldTargets) {
@@ -281,9 +283,6 @@ func (b *bench) cold(round int) {
 			p.stop()
 		}
 	}
-	if b.accepted {
-		b.coldAccepted(round)
-	}
 }
 
 // rounds runs everything and reports what did not work.
@@ -292,7 +291,7 @@ func (b *bench) rounds(n int, parts map[string]bool, progress func(string)) erro
 		for _, part := range []struct {
 			name string
 			run  func(int)
-		}{{"calls", b.steady}, {"two", b.twoGates}, {"large", b.large}, {"list", b.longList}, {"cold", b.cold}} {
+		}{{"calls", b.steady}, {"two", b.twoGates}, {"large", b.large}, {"list", b.longList}, {"cold", b.cold}, {"accepted", b.coldAccepted}} {
 			if parts == nil || parts[part.name] {
 				progress(fmt.Sprintf("round %d of %d: %s", round+1, n, part.name))
 				part.run(round)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"runtime"
@@ -85,4 +86,22 @@ func load() float64 {
 		return -1
 	}
 	return n
+}
+
+// workFor keeps the processor busy until this process has used so much of it,
+// or so much time has passed where that cannot be told.
+func workFor(d time.Duration) {
+	began, sum := time.Now(), sha256.Sum256(nil)
+	for {
+		used, ok := cpuOf(os.Getpid())
+		if !ok {
+			used = time.Since(began)
+		}
+		if used >= d {
+			return
+		}
+		for range 10_000 {
+			sum = sha256.Sum256(sum[:])
+		}
+	}
 }
