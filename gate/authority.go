@@ -164,7 +164,12 @@ func (s *Session) engage(req Request) Outcome {
 	if err := json.Unmarshal(orEmpty(req.Args), &r); err != nil {
 		return wrongShape(req.Name, "takes the fields of a reading: %v.", err)
 	}
-	before, after := s.declare(r)
+	before := s.authorityNow()
+	after := before
+	for range strictjson.Walk(orEmpty(req.Args)) { // an empty one says nothing, and so changes nothing
+		before, after = s.declare(r)
+		break
+	}
 	changes := changed(before, after)
 	e := audit.Event{Kind: audit.Session, Call: s.nextCall(), Session: s.id, Principal: s.who.Principal, Client: s.who.Client,
 		Tool: req.Name, Note: "engage: " + strings.Join(changes, "; ")}

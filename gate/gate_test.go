@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -798,6 +799,22 @@ func TestSpendIsNeverExceededByCallsSideBySide(t *testing.T) {
 	}
 	if got := decode(t, through(s, "hub/get_issue", `{}`)).text(); !strings.HasPrefix(got, "refused [spend]") {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestAnEmptyEngageChangesNothing(t *testing.T) {
+	s := newRig(t, nil).open(t, Identity{})
+	engage := func(args json.RawMessage) string {
+		return decode(t, s.Call(t.Context(), Request{Name: "engage", Args: args})).text()
+	}
+	for range 2 { // before and after it said something
+		before := s.Engagement()
+		for _, empty := range []json.RawMessage{nil, json.RawMessage(`{}`), json.RawMessage(` { } `)} {
+			if got := engage(empty); !strings.HasPrefix(got, "Nothing changed.") || !reflect.DeepEqual(s.Engagement(), before) {
+				t.Errorf("engage %q: got %s", empty, got)
+			}
+		}
+		engage(json.RawMessage(`{"act":"operate","domains":["messaging"]}`))
 	}
 }
 
