@@ -366,21 +366,20 @@ func TestNotYet(t *testing.T) {
 }
 
 var exampleOfNotYet = map[string]string{
-	"servers.*.start=lazy":         `{"servers": {"a": {"command": "x", "start": "lazy"}}}`,
-	"servers.*.connection=session": `{"mcpServers": {"a": {"command": "x", "connection": "session"}}}`,
-	"servers.*.accept=manual":      `{"servers": {"a": {"command": "x", "accept": "manual"}}}`,
-	"servers.*.idempotent":         `{"servers": {"a": {"command": "x", "idempotent": ["*"]}}}`,
-	"servers.*.tools.*.undo":       `{"servers": {"a": {"command": "x", "tools": {"x": {"undo": {"tool": "y"}}}}}}`,
-	"servers.*.tools.*.paths":      `{"servers": {"a": {"command": "x", "tools": {"x": {"paths": ["/path"]}}}}}`,
-	"policy.rules.*.do=defer":      `{"policy": {"rules": [{"do": "defer", "class": "read"}]}}`,
-	"gate_fallback=defer":          `{"gate_fallback": "defer"}`,
-	"slice=enforce":                `{"slice": "enforce"}`,
-	"profiles.*.slice=enforce":     `{"profiles": {"a": {"slice": "enforce"}}}`,
-	"accept=manual":                `{"accept": "manual"}`,
-	"approval.expires":             `{"approval": {"expires": "1h"}}`,
-	"approval.alarm":               `{"approval": {"alarm": 5}}`,
-	"roots":                        `{"roots": ["/a"]}`,
-	"prefix":                       `{"prefix": {"form": "openai"}}`,
+	"servers.*.start=lazy":     `{"servers": {"a": {"command": "x", "start": "lazy"}}}`,
+	"servers.*.accept=manual":  `{"servers": {"a": {"command": "x", "accept": "manual"}}}`,
+	"servers.*.idempotent":     `{"servers": {"a": {"command": "x", "idempotent": ["*"]}}}`,
+	"servers.*.tools.*.undo":   `{"servers": {"a": {"command": "x", "tools": {"x": {"undo": {"tool": "y"}}}}}}`,
+	"servers.*.tools.*.paths":  `{"servers": {"a": {"command": "x", "tools": {"x": {"paths": ["/path"]}}}}}`,
+	"policy.rules.*.do=defer":  `{"policy": {"rules": [{"do": "defer", "class": "read"}]}}`,
+	"gate_fallback=defer":      `{"gate_fallback": "defer"}`,
+	"slice=enforce":            `{"slice": "enforce"}`,
+	"profiles.*.slice=enforce": `{"profiles": {"a": {"slice": "enforce"}}}`,
+	"accept=manual":            `{"accept": "manual"}`,
+	"approval.expires":         `{"approval": {"expires": "1h"}}`,
+	"approval.alarm":           `{"approval": {"alarm": 5}}`,
+	"roots":                    `{"roots": ["/a"]}`,
+	"prefix":                   `{"prefix": {"form": "openai"}}`,
 }
 
 func TestLoadSaysWhichFile(t *testing.T) {

@@ -29,18 +29,24 @@ func TestConformance(t *testing.T) {
 	tests := []struct {
 		name, revision, baseline string
 		fixture                  []string // its flags; nil for stdio
+		connection               string   // "" is shared
 	}{
-		{"2025-11-25 over stdio", "2025-11-25", "", nil},
-		{"2025-11-25 over HTTP", "2025-11-25", "", []string{"-stateless=false"}},
-		{"2026-07-28 over HTTP", "2026-07-28", "", []string{"-stateless=true"}},
-		{"a modern client and a legacy server", "2026-07-28", "modern-client-legacy-server.txt", nil},
-		{"a legacy client and a modern server", "2025-11-25", "legacy-client-modern-server.txt", []string{"-stateless=true"}},
+		{"2025-11-25 over stdio", "2025-11-25", "", nil, ""},
+		{"2025-11-25 over HTTP", "2025-11-25", "", []string{"-stateless=false"}, ""},
+		{"2026-07-28 over HTTP", "2026-07-28", "", []string{"-stateless=true"}, ""},
+		{"a modern client and a legacy server", "2026-07-28", "modern-client-legacy-server.txt", nil, ""},
+		{"a legacy client and a modern server", "2025-11-25", "legacy-client-modern-server.txt", []string{"-stateless=true"}, ""},
+		{"2025-11-25, a process for each session", "2025-11-25", "", nil, "session"},
+		{"2026-07-28 over HTTP, a connection for each session", "2026-07-28", "", []string{"-stateless=true"}, "session"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			server := map[string]any{"command": built.gosdk}
 			if tt.fixture != nil {
 				server = map[string]any{"url": fixture(t, tt.fixture...)}
+			}
+			if tt.connection != "" {
+				server["connection"] = tt.connection
 			}
 			// Its tools are named for what the suite tests, not for what they do.
 			server["tools"] = map[string]any{"*": map[string]string{"permission": "read", "egress": "metadata"}}
@@ -162,7 +168,14 @@ func fixture(t *testing.T, flags ...string) string {
 // URL and token.
 func serveHTTP(t *testing.T, home string) (url, token string) {
 	t.Helper()
-	cmd := exec.Command(built.gate, "--home", home, "--log-level", "warn", "serve", "--http", "127.0.0.1:0", "--exposure", "transparent")
+	url, token, _ = startHTTP(t, home, "--exposure", "transparent")
+	return url, token
+}
+
+// startHTTP starts a gate on HTTP; it is ended with the test at the latest.
+func startHTTP(t *testing.T, home string, args ...string) (url, token string, gate *os.Process) {
+	t.Helper()
+	cmd := exec.Command(built.gate, append([]string{"--home", home, "--log-level", "warn", "serve", "--http", "127.0.0.1:0"}, args...)...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +212,7 @@ func serveHTTP(t *testing.T, home string) (url, token string) {
 		defer close(done)
 		_, _ = io.Copy(&rest, lines)
 	}()
-	return url, token
+	return url, token, cmd.Process
 }
 
 // withToken is a reverse proxy that adds the token, which the suite cannot

@@ -634,20 +634,20 @@ func (s *Session) Subscribe(ctx context.Context, uri string) *jsonrpc.Error {
 	if e := s.permitted(c); e != nil {
 		return e
 	}
-	own := stringOf(args, "uri")
+	w := s.watch(alias, stringOf(args, "uri"))
 	standing, ok := s.g.opts.Caller.(Standing)
 	if !ok {
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "resources cannot be followed here"}
 	}
-	if !s.side.follow(watch{alias, own}) {
+	if !s.side.follow(w) {
 		return nil
 	}
-	if !s.g.relay.follow(watch{alias, own}) {
+	if !s.g.relay.follow(w) {
 		return nil // it is followed for another session
 	}
-	if e := callError(standing.Subscribe(ctx, alias, own)); e != nil {
-		s.side.unfollow(watch{alias, own})
-		s.g.relay.unfollow(watch{alias, own})
+	if e := callError(standing.Subscribe(s.onOwn(ctx, alias), alias, w.name)); e != nil {
+		s.side.unfollow(w)
+		s.g.relay.unfollow(w)
 		return e
 	}
 	return nil
@@ -664,7 +664,7 @@ func (s *Session) Unsubscribe(ctx context.Context, uri string) *jsonrpc.Error {
 	if s.profile.exposure() != Transparent {
 		own = strings.TrimPrefix(uri, uriScheme+alias+"/")
 	}
-	w := watch{alias, own}
+	w := s.watch(alias, own)
 	if !s.side.unfollow(w) || !s.g.relay.unfollow(w) {
 		return nil
 	}
@@ -672,7 +672,7 @@ func (s *Session) Unsubscribe(ctx context.Context, uri string) *jsonrpc.Error {
 	if !ok {
 		return nil
 	}
-	return callError(standing.Unsubscribe(ctx, alias, own))
+	return callError(standing.Unsubscribe(s.onOwn(ctx, alias), alias, own))
 }
 
 func callError(err error) *jsonrpc.Error {

@@ -94,6 +94,7 @@ type Server struct {
 	Paths   func(tool string) []string
 	Dir     string // what the server's relative paths are relative to
 	Secrets bool   // secrets in what it gives are blacked out
+	Own     bool   // each session has a connection of its own to it
 }
 
 // Exposure is what a client sees of the tools.

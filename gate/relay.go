@@ -107,7 +107,10 @@ type relay struct {
 }
 
 // watch is a resource of a server, or another thing of its that has a name.
-type watch struct{ server, name string }
+type watch struct {
+	server, name string
+	of           *Session // who alone is told of it; nil: whoever shares the connection
+}
 
 func (r *relay) enter(f *flight) (leave func()) {
 	r.mu.Lock()
@@ -172,6 +175,7 @@ func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
 	}
 	f := &flight{s: s, c: c, server: c.entry.ID.Server}
 	defer s.g.relay.enter(f)()
+	defer s.parted(f.server)
 	ctx = context.WithValue(ctx, flightKey{}, f)
 	params := c.params()
 	for range maxInputRounds {
@@ -381,7 +385,12 @@ func (g *Gate) Answer(ctx context.Context, server, method string, params json.Ra
 		}
 		g.relay.rooted[server] = true
 		g.relay.mu.Unlock()
+		if s := g.ownSession(ctx, server); s != nil {
+			return s.answer(ctx, server, method, params)
+		}
 		return g.askAnyone(ctx, server, method, params)
+	case g.ownSession(ctx, server) != nil:
+		return g.ownSession(ctx, server).answer(ctx, server, method, params)
 	case carries[method] == 0 || method == "notifications/message":
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + method}
 	}
@@ -398,7 +407,7 @@ func (f *flight) ask(ctx context.Context, method string, params json.RawMessage)
 	if f.c.client.Modern() && method == "elicitation/create" {
 		given = withoutElicitationID(given)
 	}
-	f.s.g.relay.note(watch{f.server, stringOf(orEmpty(params), "elicitationId")}, f.s)
+	f.s.g.relay.note(f.s.watch(f.server, stringOf(orEmpty(params), "elicitationId")), f.s)
 	key := f.s.g.relay.round()
 	requests := append(strictjson.AppendString([]byte{'{'}, key), ':')
 	requests = append(appendRequest(requests, method, given), '}')
@@ -465,7 +474,7 @@ func (s *Session) mustOpen(f *flight, err error) (json.RawMessage, bool) {
 	}
 	if !f.c.client.Modern() {
 		for _, e := range data.Elicitations {
-			s.g.relay.note(watch{f.server, stringOf(e, "elicitationId")}, s)
+			s.g.relay.note(s.watch(f.server, stringOf(e, "elicitationId")), s)
 		}
 		return nil, false // it knows what to do
 	}
@@ -535,7 +544,7 @@ func (s *Session) RootsChanged(ctx context.Context) {
 	}
 	s.g.relay.mu.Unlock()
 	for _, alias := range servers {
-		standing.Notify(ctx, alias, "notifications/roots/list_changed", nil)
+		standing.Notify(s.onOwn(ctx, alias), alias, "notifications/roots/list_changed", nil)
 	}
 }
 
@@ -547,13 +556,13 @@ func (g *Gate) Notice(ctx context.Context, server, method string, params json.Ra
 	case "notifications/message":
 		g.logged(ctx, server, params)
 	case "notifications/resources/updated":
-		g.updated(server, params)
+		g.updated(server, g.ownSession(ctx, server), params)
 	case "notifications/resources/list_changed":
 		g.listChanged(server, Resources, Templates)
 	case "notifications/prompts/list_changed":
 		g.listChanged(server, Prompts)
 	case "notifications/elicitation/complete":
-		g.visited(server, params)
+		g.visited(server, g.ownSession(ctx, server), params)
 	}
 }
 
@@ -573,8 +582,8 @@ func (g *Gate) Arrived(server string) {
 }
 
 // visited passes on that a visit to a URL is over, to whoever was sent there.
-func (g *Gate) visited(server string, params json.RawMessage) {
-	w := watch{server, stringOf(orEmpty(params), "elicitationId")}
+func (g *Gate) visited(server string, of *Session, params json.RawMessage) {
+	w := watch{server, stringOf(orEmpty(params), "elicitationId"), of}
 	g.relay.mu.Lock()
 	s := g.relay.opened[w]
 	delete(g.relay.opened, w)
@@ -586,13 +595,13 @@ func (g *Gate) visited(server string, params json.RawMessage) {
 
 // updated passes on that a resource is a new one, to those who follow it or
 // what it is a part of.
-func (g *Gate) updated(server string, params json.RawMessage) {
+func (g *Gate) updated(server string, of *Session, params json.RawMessage) {
 	uri := stringOf(orEmpty(params), "uri")
 	if uri == "" {
 		return
 	}
 	for _, s := range g.Sessions() {
-		if !s.shows(server) {
+		if !s.shows(server) || of != nil && of != s {
 			continue
 		}
 		for _, w := range s.side.followed() {
@@ -664,6 +673,13 @@ func (g *Gate) logged(ctx context.Context, server string, params json.RawMessage
 	var s *Session
 	var client Client
 	flights := g.relay.over(server)
+	if own := g.ownSession(ctx, server); own != nil {
+		flights = slices.DeleteFunc(flights, func(f *flight) bool { return f.s != own })
+		if len(flights) == 0 {
+			own.log(nil, server, level, params)
+			return
+		}
+	}
 	for _, f := range flights {
 		if s != nil && s != f.s {
 			g.opts.Log.Debug("a log message is not passed on: calls of several clients are under way", "server", server)
@@ -855,15 +871,19 @@ func (d *side) followed() []watch {
 	return all
 }
 
-// leave ends what the session followed.
+// leave ends what the session followed, and the connections that it had for
+// itself.
 func (s *Session) leave() {
+	if l, ok := s.g.opts.Caller.(Leaver); ok {
+		defer l.Leave(s)
+	}
 	standing, ok := s.g.opts.Caller.(Standing)
 	s.side.mu.Lock()
 	follows := s.side.follows
 	s.side.follows = nil
 	s.side.mu.Unlock()
 	for w := range follows {
-		if !s.g.relay.unfollow(w) || !ok {
+		if !s.g.relay.unfollow(w) || !ok || w.of != nil { // what is followed on a connection ends with it
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), relistPause)

@@ -23,6 +23,7 @@ type calls struct {
 	// answers: from then on calls go one at a time. One whose server waits for
 	// an answer of ours does not count while it waits.
 	oneEach bool
+	own     bool // all calls are one owner's
 	running map[*running]struct{}
 	changed chan struct{} // closed, and made anew, when a turn may be free
 }
@@ -95,14 +96,14 @@ func (c *calls) changes() {
 func (c *calls) only(oneEach bool) *running {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.oneEach = c.oneEach || oneEach
+	c.oneEach = c.oneEach || oneEach && !c.own
 	active := c.active()
 	if len(active) == 0 && len(c.running) == 1 {
 		for r := range c.running { // it asks two things at once
 			active = append(active, r)
 		}
 	}
-	if len(active) != 1 {
+	if len(active) != 1 && !(c.own && len(active) > 1) {
 		return nil
 	}
 	for r := range c.running {
@@ -154,7 +155,7 @@ type inbound struct {
 
 func newInbound(s *server, reply func(context.Context, []byte)) *inbound {
 	in := &inbound{s: s, reply: reply, asking: map[string]context.CancelFunc{}}
-	in.ctx, in.end = context.WithCancel(context.Background())
+	in.ctx, in.end = context.WithCancel(WithOwner(context.Background(), s.owner))
 	return in
 }
 
@@ -178,14 +179,17 @@ func (in *inbound) notification(m jsonrpc.Message, find func(token string) *pend
 		return
 	case "notifications/tools/list_changed":
 		in.s.listAgain()
+		if in.s.base != nil {
+			in.s.base.listAgain()
+		}
 	}
 	if call == nil {
-		call = context.Background()
+		call = in.ctx
 		if r := in.s.calls.only(false); r != nil {
 			call = r.ctx
 		}
 	}
-	in.s.o.OnNotification(context.WithoutCancel(call), in.s.cfg.Alias, m.Method, m.Params)
+	in.s.o.OnNotification(WithOwner(context.WithoutCancel(call), in.s.owner), in.s.cfg.Alias, m.Method, m.Params)
 }
 
 // request answers one request of the server, in a goroutine where it takes
@@ -209,7 +213,7 @@ func (in *inbound) request(m jsonrpc.Message, call context.Context) {
 	ctx, cancel := context.WithCancel(in.ctx)
 	var stop func() bool
 	if call != nil {
-		ctx, cancel = context.WithCancel(call)
+		ctx, cancel = context.WithCancel(WithOwner(call, in.s.owner))
 		stop = context.AfterFunc(in.ctx, cancel)
 	}
 	key := string(m.ID)

@@ -54,7 +54,10 @@ type Server struct {
 	CallTimeout, StartTimeout time.Duration
 
 	Lazy bool // started by the first call, not by Run
-	Era  Era  // zero: Legacy for a command, Auto for a URL
+	// PerOwner gives each Request.Owner a connection of its own, which its first
+	// request starts and [Pool.Leave] ends.
+	PerOwner bool
+	Era      Era // zero: Legacy for a command, Auto for a URL
 }
 
 // Era says which family of protocol versions is spoken with a server.
@@ -153,13 +156,15 @@ type Pool struct {
 	byAlias map[string]*server
 	launch  *launcher
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	running bool
+	own     ownership
 }
 
 // NewPool checks servers and prepares a pool that does nothing until Run.
 func NewPool(servers []Server, o Options) (*Pool, error) {
 	p := &Pool{o: o.withDefaults(), byAlias: map[string]*server{}, launch: newLauncher()}
+	p.own = ownership{servers: map[string]map[any]*server{}, ending: map[*server]context.CancelFunc{}}
 	for _, cfg := range servers {
 		if err := cfg.check(); err != nil {
 			return nil, fmt.Errorf("server %q: %w", cfg.Alias, err)
@@ -200,10 +205,13 @@ func (p *Pool) Run(ctx context.Context) error {
 		defer close(launched)
 		p.launch.run()
 	}()
+	p.begin(ctx)
 	var wg sync.WaitGroup
 	for _, s := range p.servers {
 		wg.Go(func() { s.run(ctx) })
 	}
+	<-ctx.Done()
+	p.waitOwned()
 	wg.Wait()
 	p.launch.close()
 	<-launched
@@ -223,6 +231,13 @@ func (p *Pool) Call(ctx context.Context, alias string, req Request) (Response, e
 	if s == nil {
 		return Response{}, &Error{Server: alias, Method: req.Method, Kind: UnknownServer}
 	}
+	s, e := p.serverOf(s, req.Owner, req.Method)
+	if e == nil && req.Method == "tools/call" {
+		e = s.same(ctx, req.Params)
+	}
+	if e != nil {
+		return Response{}, e
+	}
 	return s.call(ctx, req)
 }
 
@@ -231,6 +246,10 @@ func (p *Pool) Notify(ctx context.Context, alias, method string, params json.Raw
 	s := p.byAlias[alias]
 	if s == nil {
 		return &Error{Server: alias, Method: method, Kind: UnknownServer}
+	}
+	s, e := p.serverOf(s, OwnerOf(ctx), method)
+	if e != nil {
+		return e
 	}
 	return s.notify(ctx, method, params)
 }
@@ -258,6 +277,7 @@ func (p *Pool) Status() []Status {
 	all := make([]Status, len(p.servers))
 	for i, s := range p.servers {
 		all[i] = s.status()
+		all[i].Sessions = len(p.owned(s.cfg.Alias))
 	}
 	return all
 }

@@ -40,6 +40,8 @@ type server struct {
 	relist chan struct{} // the listing may have changed
 	calls  calls
 	wishes wishes
+	owner  any          // whose own connection it is; nil for the pool's
+	base   *server      // the pool's connection beside an owner's
 	asking atomic.Int64 // requests of the server that are being answered
 
 	mu        sync.Mutex // guards what follows; never held while waiting for the server
@@ -81,7 +83,9 @@ func (s *server) update(f func()) {
 	s.wake()
 	settled := s.settled
 	s.mu.Unlock()
-	s.o.OnChange(s.cfg.Alias)
+	if s.base == nil {
+		s.o.OnChange(s.cfg.Alias)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if settled && !s.told {

@@ -38,6 +38,7 @@ type Status struct {
 	Protocol  string    `json:"protocol,omitempty"`
 	Listed    bool      `json:"listed"` // a listing came; false with State Ready: see LastError
 	Tools     int       `json:"tools"`
+	Sessions  int       `json:"sessions,omitempty"` // that have a connection of their own
 	// LastError is one sentence about the last thing that went wrong with the
 	// server itself, Hint one about what to do; both "" after a good listing.
 	LastError string `json:"last_error,omitempty"`

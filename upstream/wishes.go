@@ -69,11 +69,13 @@ func (w *wishes) follow(uri string, on bool) {
 func (p *Pool) SetLogLevel(ctx context.Context, level string) {
 	var wg sync.WaitGroup
 	for _, s := range p.servers {
-		s.wishes.mu.Lock()
-		s.wishes.level = level
-		s.wishes.mu.Unlock()
-		if sess := s.current(); sess != nil {
-			wg.Go(func() { sess.grant(ctx, wish{level: level}, wish{}) })
+		for _, s := range append(p.owned(s.cfg.Alias), s) {
+			s.wishes.mu.Lock()
+			s.wishes.level = level
+			s.wishes.mu.Unlock()
+			if sess := s.current(); sess != nil {
+				wg.Go(func() { sess.grant(ctx, wish{level: level}, wish{}) })
+			}
 		}
 	}
 	wg.Wait()
@@ -96,6 +98,10 @@ func (p *Pool) follow(ctx context.Context, alias, uri, method string, on bool) (
 	s := p.byAlias[alias]
 	if s == nil {
 		return Response{}, &Error{Server: alias, Method: method, Kind: UnknownServer}
+	}
+	s, own := p.serverOf(s, OwnerOf(ctx), method)
+	if own != nil {
+		return Response{}, own
 	}
 	if !on {
 		s.wishes.follow(uri, false)

@@ -344,7 +344,7 @@ func ignoreEnd(err error) error {
 }
 
 func upstreamOf(s config.Server, environ []string) upstream.Server {
-	up := upstream.Server{Alias: s.Alias, CallTimeout: s.Timeout}
+	up := upstream.Server{Alias: s.Alias, CallTimeout: s.Timeout, PerOwner: s.Connection == config.ConnectionSession}
 	if s.Transport == config.TransportStdio {
 		up.Command = append([]string{s.Launch.Command}, s.Launch.Args...)
 		up.Dir = s.Launch.Cwd
@@ -382,7 +382,7 @@ func gatedOf(s config.Server, owner policy.Policy) gate.Server {
 			}
 			return nil
 		},
-		Owner: ownerOf(s), Key: s.Key, Manual: s.Accept == config.AcceptManual,
+		Owner: ownerOf(s), Key: s.Key, Manual: s.Accept == config.AcceptManual, Own: s.Connection == config.ConnectionSession,
 	}
 }
 
@@ -444,7 +444,7 @@ type caller struct{ pool *upstream.Pool }
 
 func (c caller) Call(ctx context.Context, server, method string, params json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
 	of := gate.TermsOf(ctx)
-	req := upstream.Request{Method: method, Params: params, Progress: progress, Owner: of.Session, Capabilities: of.Capabilities, LogLevel: of.LogLevel}
+	req := upstream.Request{Method: method, Params: params, Progress: progress, Owner: sessionOf(ctx), Capabilities: of.Capabilities, LogLevel: of.LogLevel}
 	resp, err := c.pool.Call(ctx, server, req)
 	var e *upstream.Error
 	switch {

@@ -18,6 +18,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
@@ -27,6 +28,7 @@ func main() {
 	var s server
 	flag.StringVar(&s.runs, "runs", "", "file that gets a line per call that ran: tool and nonce")
 	flag.StringVar(&s.socket, "hold", "", "socket on which a test is told of calls that are held")
+	flag.BoolVar(&s.tallies, "tally", false, "offer a tool more, which says how often this very process was called")
 	definition := flag.String("definition", "", "file whose text is the description of erase, if it is there")
 	flag.Parse()
 	s.description = "Erases for good what the nonce names."
@@ -41,8 +43,10 @@ func main() {
 
 type server struct {
 	runs, socket, description string
+	tallies                   bool
 
-	out *jsonrpc.LineWriter
+	tally atomic.Int64
+	out   *jsonrpc.LineWriter
 }
 
 func (s *server) serve(in io.Reader, out io.Writer) error {
@@ -93,7 +97,11 @@ func (s *server) result(m jsonrpc.Message) (json.RawMessage, error) {
 func (s *server) tools() json.RawMessage {
 	var b strings.Builder
 	b.WriteString(`{"tools":[`)
-	for i, name := range []string{"erase", "erase_other", "peek", "call_tool"} {
+	names := []string{"erase", "erase_other", "peek", "call_tool"}
+	if s.tallies {
+		names = append(names, "tally")
+	}
+	for i, name := range names {
 		if i > 0 {
 			b.WriteByte(',')
 		}
@@ -117,6 +125,9 @@ func (s *server) call(params json.RawMessage) (json.RawMessage, error) {
 		return nil, err
 	}
 	a := p.Arguments
+	if p.Name == "tally" {
+		return fmt.Appendf(nil, `{"content":[{"type":"text","text":"process %d, call %d, %s"}]}`, os.Getpid(), s.tally.Add(1), a.Nonce), nil
+	}
 	if err := s.held(a.Hold == "before", a.Nonce); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,97 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// A server with Server.Own has a connection for each session that calls it, and
+// one more that belongs to nobody, over which its lists are asked for. What it
+// says and asks on a session's connection is for that session's client alone.
+
+// Leaver is what a [Caller] can do besides, where sessions have connections of
+// their own.
+type Leaver interface {
+	// Leave ends the connections that are a session's own. It does not block.
+	Leave(s *Session)
+}
+
+type connectionKey struct{}
+
+// OnConnection returns the context for [Gate.Answer] and [Gate.Notice] of what
+// came on a session's own connection.
+func OnConnection(ctx context.Context, s *Session) context.Context {
+	return context.WithValue(ctx, connectionKey{}, s)
+}
+
+// ownSession is the session on whose own connection a message came; nil for one that
+// all share.
+func (g *Gate) ownSession(ctx context.Context, server string) *Session {
+	if !g.server(server).Own {
+		return nil
+	}
+	s, _ := ctx.Value(connectionKey{}).(*Session)
+	return s
+}
+
+// onOwn is the context of a request that a session makes outside any call, so
+// that it goes over its own connection.
+func (s *Session) onOwn(ctx context.Context, server string) context.Context {
+	if !s.g.server(server).Own {
+		return ctx
+	}
+	return context.WithValue(ctx, flightKey{}, &flight{s: s, c: &call{}, server: server})
+}
+
+// watch is something that a server may speak of to this session.
+func (s *Session) watch(server, name string) watch {
+	w := watch{server: server, name: name}
+	if s.g.server(server).Own {
+		w.of = s
+	}
+	return w
+}
+
+// answer answers a request that came on the session's own connection and
+// belongs to no call that could be told: through any call of the session that
+// the server is working on, else through a stream that takes questions.
+func (s *Session) answer(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+	if carries[method] == 0 || method == "notifications/message" {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + method}
+	}
+	if method == "roots/list" && s.who.Scope != policy.ScopeAdmin {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client offers " + method}
+	}
+	if l := s.side.asker(method); l != nil {
+		given, e := s.admit(l.Declared, server, method, params)
+		if e != nil {
+			return nil, e
+		}
+		return l.Ask(ctx, method, given)
+	}
+	for _, f := range s.g.relay.over(server) {
+		if f.s == s && f.c.client != nil {
+			return f.ask(ctx, method, params)
+		}
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("the client of this connection cannot be asked for %s now", method)}
+}
+
+// parted ends the session's own connections once it is over. A call that was
+// let through before, and one that a stand-in makes for a session that is gone,
+// would else leave theirs.
+func (s *Session) parted(server string) {
+	if !s.g.server(server).Own {
+		return
+	}
+	s.g.mu.Lock()
+	alive := s.g.live[s]
+	s.g.mu.Unlock()
+	if l, ok := s.g.opts.Caller.(Leaver); ok && !alive {
+		l.Leave(s)
+	}
+}
