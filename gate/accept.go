@@ -198,8 +198,19 @@ func (s *Session) texts() []prefix.ServerText {
 
 // Prefix is the bytes that a conversation in this session begins with. It
 // depends on the build, the configuration, the accepted definitions and the
-// launch, and on nothing that moves.
+// launch, and on nothing that moves. Once given it stays the same for the life
+// of the session.
 func (s *Session) Prefix() prefix.Prefix {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	if s.prefix == nil {
+		p := s.newPrefix()
+		s.prefix = &p
+	}
+	return *s.prefix
+}
+
+func (s *Session) newPrefix() prefix.Prefix {
 	parts := s.g.opts.Prefix
 	parts.Direct = s.profile.exposure() == Direct
 	for _, e := range s.set().Entries() {

@@ -28,8 +28,12 @@ func (g *Gate) launch(p Profile, who Identity) authority {
 // authorityNow returns the session's authority as it is at this moment.
 func (s *Session) authorityNow() policy.Combined {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.authority.combined
+	now := s.authority
+	s.mu.Unlock()
+	if s.who.Parent != "" {
+		return s.under(now.sources)
+	}
+	return now.combined
 }
 
 // Engagement is what holds in the session, the owner's limits apart.
@@ -38,21 +42,34 @@ func (s *Session) Engagement() engagement.Engagement { return s.authorityNow().E
 // Prompt takes the reading of a prompt, which can only add caution. It reports
 // whether the reading is in force: one that says nothing changes nothing.
 func (s *Session) Prompt(r engagement.Reading) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sources, inForce := s.authority.sources.WithPrompt(r)
-	s.authority = authority{sources, sources.Combine()}
+	var inForce bool
+	s.change(func(from policy.Sources) (to policy.Sources) {
+		to, inForce = from.WithPrompt(r)
+		return to
+	})
 	return inForce
 }
 
 // declare takes what the agent says of the work, which can only add caution.
 func (s *Session) declare(r engagement.Reading) (before, after policy.Combined) {
+	before = s.authorityNow()
+	s.change(func(from policy.Sources) policy.Sources { return from.WithEngage(r) })
+	return before, s.authorityNow()
+}
+
+// change sets where the session's power comes from, here and, where others go by
+// it, in its record.
+func (s *Session) change(to func(from policy.Sources) policy.Sources) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	before = s.authority.combined
-	sources := s.authority.sources.WithEngage(r)
+	sources := to(s.authority.sources)
 	s.authority = authority{sources, sources.Combine()}
-	return before, s.authority.combined
+	kept := s.kept
+	s.mu.Unlock()
+	if kept {
+		if err := s.keep(context.Background()); err != nil {
+			s.g.opts.Log.Error("what a session may do could not be recorded: those that work for it go by what it was", "session", s.id, "error", err)
+		}
+	}
 }
 
 // decide judges a call. Whether it could be made at all, and whether a grant

@@ -187,9 +187,13 @@ type sessionRecord struct {
 	Engage   *engagement.Reading `json:"engage,omitempty"`
 }
 
-// keep makes the session's record durable, before its first question is.
+// keep makes the session's record durable, before its first question is and
+// whenever another session works for it, and has it kept up to date from then on.
 func (s *Session) keep(ctx context.Context) error {
+	s.keeping.Lock()
+	defer s.keeping.Unlock()
 	s.mu.Lock()
+	s.kept = true
 	record := sessionRecord{s.who, s.authority.sources.Prompt, s.authority.sources.Engage}
 	s.mu.Unlock()
 	raw, err := json.Marshal(record)
@@ -299,7 +303,7 @@ func (g *Gate) runTicket(ctx context.Context, t inbox.Ticket) bool {
 	if t.View.Tool.Tool != artifactsRead && !g.verify(ctx, server.Alias) {
 		return false // its server has not shown what would run; later
 	}
-	s, err := g.sessionOf(ctx, t)
+	s, err := g.session(ctx, t.Binding.Session)
 	if err != nil {
 		g.opts.Log.Warn("an allowed call cannot be run: its session is not known", "ticket", t.ID, "error", err)
 		return false
@@ -311,28 +315,4 @@ func (g *Gate) runTicket(ctx context.Context, t inbox.Ticket) bool {
 	}
 	s.dispatch(ctx, c, t)
 	return true
-}
-
-// sessionOf is the session that made a ticket, or one that stands in for it.
-func (g *Gate) sessionOf(ctx context.Context, t inbox.Ticket) (*Session, error) {
-	for _, s := range g.Sessions() {
-		if s.id == t.Binding.Session {
-			return s, nil
-		}
-	}
-	raw, _, err := g.opts.Sessions.Session(ctx, t.Binding.Session)
-	if err != nil {
-		return nil, err
-	}
-	var record sessionRecord
-	if err := json.Unmarshal(raw, &record); err != nil {
-		return nil, fmt.Errorf("read session %s: %w", t.Binding.Session, err)
-	}
-	s, err := g.newSession(t.Binding.Session, record.Identity)
-	if err != nil {
-		return nil, err
-	}
-	s.authority.sources.Prompt, s.authority.sources.Engage = record.Prompt, record.Engage
-	s.authority.combined = s.authority.sources.Combine()
-	return s, nil
 }

@@ -140,6 +140,10 @@ type Options struct {
 	// Reach returns the best proof that an enrolled key can give now, L0 where
 	// there is none.
 	Reach func() inbox.Level
+	// Adopt has another process of the home keep the record of a session that
+	// lives there; see [Session.Adopt]. Nothing is given where none has it. It
+	// may be nil: there is no other.
+	Adopt func(ctx context.Context, id string) (Given, error)
 	// Stored reports whether there is anything in the store to look at, so that
 	// a gate that never asked opens none.
 	Stored func() bool

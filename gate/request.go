@@ -20,6 +20,12 @@ type Identity struct {
 	// session id where it gave one at the start, else the project's folder; ""
 	// where neither is known.
 	Conversation string
+	// Parent is the session that this one works for; "" for none. Principal may
+	// be left out then, and Profile has to be; see [Gate.Open].
+	Parent string
+	// Account is what the session's spend is taken off: the parent's; "" is its
+	// own. [Gate.Open] sets it.
+	Account string
 }
 
 // Request is one tools/call, or another request that goes to a server, as the
@@ -85,9 +91,10 @@ const (
 	Accepted  ReplyAction = "accept"
 	Declined  ReplyAction = "decline"
 	Cancelled ReplyAction = "cancel"
-	// NoAnswer: the wait was over, the client failed the request, or its
-	// connection ended.
+	// NoAnswer: the wait was over, or the client failed the request.
 	NoAnswer ReplyAction = "no-answer"
 	// Elsewhere: the ticket was decided through another channel.
 	Elsewhere ReplyAction = "elsewhere"
+	// Left: the client is not there any more, and nobody waits for the call.
+	Left ReplyAction = "left"
 )

@@ -21,7 +21,6 @@ type Session struct {
 	g       *Gate
 	id      string // "s_" and 26 base32 characters
 	who     Identity
-	purse   string // the account that its spend is taken off
 	profile Profile
 	aliases []string        // the servers it shows, sorted
 	showing map[string]bool // the same
@@ -29,11 +28,14 @@ type Session struct {
 	side    side            // what it keeps of features beside the tools
 	taint   taint           // what it has read
 
-	listing sync.Mutex      // guards list; held while the first one is put together
+	listing sync.Mutex      // guards list and prefix; held while the first ones are put together
 	list    json.RawMessage // what was given, frozen
+	prefix  *prefix.Prefix  // the same
 
+	keeping   sync.Mutex // held while its record is written, so that the newest comes last
 	mu        sync.Mutex // guards what follows; never held across a call
 	authority authority
+	kept      bool      // its record is kept up to date
 	wears     *wardrobe // nil where definitions are given as they are
 	bare      []string  // servers that had listed nothing when the list was given
 	wrote     bool      // a write ran
@@ -41,18 +43,29 @@ type Session struct {
 	count     int64     // of calls, for their ids
 }
 
-// Open starts a session. An unknown profile is an error that names it.
-func (g *Gate) Open(_ context.Context, who Identity) (*Session, error) {
+// Open starts a session. An unknown profile, or parent, is an error that names
+// it. A session with a parent has the parent's profile and client.
+func (g *Gate) Open(ctx context.Context, who Identity) (*Session, error) {
 	id, err := ids.New("s_", g.opts.Rand)
 	if err != nil {
 		return nil, err
+	}
+	var given Given
+	if who.Parent != "" {
+		if who, given, err = g.join(ctx, who); err != nil {
+			return nil, err
+		}
 	}
 	s, err := g.newSession(id, who)
 	if err != nil {
 		return nil, err
 	}
-	if err := g.opts.Audit.Record(audit.Event{Kind: audit.Session, Session: id, Principal: who.Principal, Client: who.Client,
-		Note: fmt.Sprintf("opened: scope %v, profile %q, exposure %s", who.Scope, who.Profile, s.profile.exposure())}); err != nil {
+	s.take(given)
+	note := fmt.Sprintf("opened: scope %v, profile %q, exposure %s", who.Scope, who.Profile, s.profile.exposure())
+	if who.Parent != "" {
+		note += ", for " + who.Parent
+	}
+	if err := g.opts.Audit.Record(audit.Event{Kind: audit.Session, Session: id, Principal: who.Principal, Client: who.Client, Note: note}); err != nil {
 		return nil, fmt.Errorf("open a session: %w", err)
 	}
 	g.mu.Lock()
@@ -66,7 +79,7 @@ func (g *Gate) newSession(id string, who Identity) (*Session, error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no profile %q", who.Profile)
 	}
-	s := &Session{g: g, id: id, purse: id, who: who, profile: p, aliases: g.of(p), showing: map[string]bool{}, changed: make(chan struct{})}
+	s := &Session{g: g, id: id, who: who, profile: p, aliases: g.of(p), showing: map[string]bool{}, changed: make(chan struct{})}
 	for _, alias := range s.aliases {
 		s.showing[alias] = true
 	}
@@ -86,6 +99,9 @@ func (s *Session) ID() string { return s.id }
 
 // Principal is on whose behalf the session acts.
 func (s *Session) Principal() string { return s.who.Principal }
+
+// Parent is the id of the session that this one works for, "" for none.
+func (s *Session) Parent() string { return s.who.Parent }
 
 // Close ends the session. Questions that are open in it lead nowhere any more.
 func (s *Session) Close() {
@@ -220,14 +236,14 @@ func (s *Session) addMeta(add func(json.RawMessage)) {
 // warming up: it counts as one that has not answered.
 func (s *Session) Changed() <-chan struct{} { return s.changed }
 
-// outdated drops a list that was given too early, unless one was before.
+// outdated drops what was given too early, unless that was done before.
 func (s *Session) outdated() {
 	s.listing.Lock()
 	defer s.listing.Unlock()
 	select {
 	case <-s.changed:
 	default:
-		s.list = nil
+		s.list, s.prefix = nil, nil
 		close(s.changed)
 	}
 }

@@ -18,7 +18,7 @@ func (s *Session) left(limit engagement.Spend) engagement.Spend {
 	if !limited(limit) {
 		return engagement.Spend{}
 	}
-	calls, bytes, err := s.g.opts.Sessions.Spent(context.Background(), s.purse)
+	calls, bytes, err := s.g.opts.Sessions.Spent(context.Background(), s.purse())
 	if err != nil {
 		s.g.opts.Log.Error("what is left to spend is not known: nothing runs that would be charged", "session", s.id, "error", err)
 		return engagement.Spend{Calls: new(int64), ResultBytes: new(int64)}
@@ -45,7 +45,7 @@ func (s *Session) charge(ctx context.Context) bool {
 	if !limited(limit) {
 		return true
 	}
-	charged, err := s.g.opts.Sessions.ChargeCall(context.WithoutCancel(ctx), s.purse, limit)
+	charged, err := s.g.opts.Sessions.ChargeCall(context.WithoutCancel(ctx), s.purse(), limit)
 	if err != nil {
 		s.g.opts.Log.Error("a call could not be charged, so it does not run", "session", s.id, "error", err)
 	}
@@ -57,7 +57,7 @@ func (s *Session) chargeBytes(n int64) {
 	if n == 0 || !limited(s.spendLimit()) {
 		return
 	}
-	if err := s.g.opts.Sessions.ChargeBytes(context.Background(), s.purse, n); err != nil {
+	if err := s.g.opts.Sessions.ChargeBytes(context.Background(), s.purse(), n); err != nil {
 		s.g.opts.Log.Error("a result could not be charged", "session", s.id, "bytes", n, "error", err)
 	}
 }

@@ -90,6 +90,9 @@ func tidy(s string) string {
 	return strings.TrimSpace(strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n"))
 }
 
+// Of returns the prefix that has these blocks, as another gate built them.
+func Of(blocks [3]string) Prefix { return Prefix{blocks} }
+
 // Blocks returns identity and rules, the skill, and the catalogue.
 func (p Prefix) Blocks() [3]string { return p.blocks }
 

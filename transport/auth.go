@@ -30,7 +30,8 @@ type Token struct {
 	SHA256    string       `json:"sha256"` // of the token, 64 hex digits
 	Principal string       `json:"principal"`
 	Scope     policy.Scope `json:"scope"`
-	Profiles  []string     `json:"profiles"` // names; "*" is every one, none is the default one
+	Profiles  []string     `json:"profiles"`         // names; "*" is every one, none is the default one
+	Parent    string       `json:"parent,omitempty"` // the session that its sessions work for
 	Created   time.Time    `json:"created"`
 }
 
@@ -88,7 +89,7 @@ func (f *TokenFile) Lookup(token string) (gate.Identity, []string, bool) {
 	if found == nil {
 		return gate.Identity{}, nil, false
 	}
-	return gate.Identity{Principal: found.Principal, Scope: found.Scope}, slices.Clone(found.Profiles), true
+	return gate.Identity{Principal: found.Principal, Scope: found.Scope, Parent: found.Parent}, slices.Clone(found.Profiles), true
 }
 
 // First mints a token if there is none at all, and otherwise returns "". The
@@ -102,13 +103,14 @@ func (f *TokenFile) First(principal string, scope policy.Scope) (plain string, e
 	if len(f.all) > 0 {
 		return "", nil
 	}
-	plain, _, err = f.add(principal, scope, []string{"*"})
+	plain, _, err = f.add(Token{Principal: principal, Scope: scope, Profiles: []string{"*"}})
 	return plain, err
 }
 
-// Add mints a token and returns it, this once, with its id.
-func (f *TokenFile) Add(principal string, scope policy.Scope, profiles []string) (plain, id string, err error) {
-	if principal == "" {
+// Add mints a token for t's principal, scope, profiles and parent, and returns
+// it, this once, with its id.
+func (f *TokenFile) Add(t Token) (plain, id string, err error) {
+	if t.Principal == "" {
 		return "", "", errors.New("a token needs a principal")
 	}
 	f.mu.Lock()
@@ -116,10 +118,10 @@ func (f *TokenFile) Add(principal string, scope policy.Scope, profiles []string)
 	if err := f.load(); err != nil {
 		return "", "", err
 	}
-	return f.add(principal, scope, profiles)
+	return f.add(t)
 }
 
-func (f *TokenFile) add(principal string, scope policy.Scope, profiles []string) (plain, id string, err error) {
+func (f *TokenFile) add(t Token) (plain, id string, err error) {
 	var secret [32]byte
 	if _, err := io.ReadFull(f.rand, secret[:]); err != nil {
 		return "", "", fmt.Errorf("make a token: %w", err)
@@ -127,10 +129,8 @@ func (f *TokenFile) add(principal string, scope policy.Scope, profiles []string)
 	plain = "mg_" + base64.RawURLEncoding.EncodeToString(secret[:]) // the prefix lets secret scanners find it
 	sum := sha256.Sum256([]byte(plain))
 	id = base32Lower.EncodeToString(sum[:5])
-	t := Token{
-		ID: id, SHA256: hex.EncodeToString(sum[:]), Principal: principal, Scope: scope,
-		Profiles: slices.Clone(profiles), Created: f.now().UTC().Truncate(time.Second),
-	}
+	t.ID, t.SHA256, t.Created = id, hex.EncodeToString(sum[:]), f.now().UTC().Truncate(time.Second)
+	t.Profiles = slices.Clone(t.Profiles)
 	if err := f.store(append(slices.Clone(f.all), t)); err != nil {
 		return "", "", err
 	}

@@ -32,17 +32,17 @@ func TestTokenFile(t *testing.T) {
 	if again, err := f.First("local", policy.ScopeAdmin); again != "" || err != nil {
 		t.Errorf("second First = %q, %v", again, err)
 	}
-	second, id, err := f.Add("ci", policy.ScopeRead, []string{"build"})
+	second, id, err := f.Add(Token{Principal: "ci", Scope: policy.ScopeRead, Profiles: []string{"build"}, Parent: "s_1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.Add("", policy.ScopeRead, nil); err == nil {
+	if _, _, err := f.Add(Token{Scope: policy.ScopeRead}); err == nil {
 		t.Error("a token without a principal was minted")
 	}
 
 	other := openTokens(t, path) // another process
 	who, profiles, ok := other.Lookup(second)
-	if !ok || who.Principal != "ci" || who.Scope != policy.ScopeRead || !slices.Equal(profiles, []string{"build"}) {
+	if !ok || who.Principal != "ci" || who.Scope != policy.ScopeRead || who.Parent != "s_1" || !slices.Equal(profiles, []string{"build"}) {
 		t.Errorf("Lookup = %+v %v %v", who, profiles, ok)
 	}
 	if who, profiles, ok := other.Lookup(first); !ok || who.Scope != policy.ScopeAdmin || !slices.Equal(profiles, []string{"*"}) {
@@ -112,7 +112,7 @@ func TestTokenFileThatCannotBeTrusted(t *testing.T) {
 	if _, _, ok := f.Lookup(token); ok {
 		t.Error("a token of a broken file is known")
 	}
-	if _, _, err := f.Add("x", policy.ScopeRead, nil); err == nil {
+	if _, _, err := f.Add(Token{Principal: "x", Scope: policy.ScopeRead}); err == nil {
 		t.Error("a broken file was overwritten")
 	}
 	if _, err := OpenTokenFile(path, nil, nil, nil); err == nil || !strings.Contains(err.Error(), path) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,8 +35,9 @@ type running struct {
 
 // question is one line to a gate's socket; reply is the line it answers with.
 type controlQuestion struct {
-	Op      string              `json:"op"` // status or prompt
+	Op      string              `json:"op"` // status, prompt or adopt
 	Reading *engagement.Reading `json:"reading,omitempty"`
+	Session string              `json:"session,omitempty"` // to adopt from
 }
 
 type controlReply struct {
@@ -43,6 +45,7 @@ type controlReply struct {
 	Status  *statusDoc `json:"status,omitempty"`
 	InForce bool       `json:"in_force,omitempty"`
 	Note    string     `json:"note,omitempty"`
+	Given   gate.Given `json:"given,omitzero"`
 }
 
 // statusDoc is what a running gate says of itself.
@@ -55,6 +58,7 @@ type statusDoc struct {
 
 type sessionDoc struct {
 	ID         string                `json:"id"`
+	Parent     string                `json:"parent,omitempty"`
 	Principal  string                `json:"principal"`
 	Engagement engagement.Engagement `json:"engagement"`
 }
@@ -160,6 +164,17 @@ func (c *controlServer) reply(q controlQuestion) controlReply {
 			}
 		}
 		return r
+	case q.Op == "adopt":
+		for _, s := range c.e.gate.Sessions() {
+			if s.ID() == q.Session {
+				given, err := s.Adopt(context.Background())
+				if err != nil {
+					return controlReply{Error: err.Error()}
+				}
+				return controlReply{Given: given}
+			}
+		}
+		return controlReply{}
 	}
 	return controlReply{Error: fmt.Sprintf("unknown question %q", q.Op)}
 }
@@ -173,7 +188,7 @@ func (e *engine) status(self running) *statusDoc {
 }
 
 func docOfSession(s *gate.Session) sessionDoc {
-	return sessionDoc{ID: s.ID(), Principal: s.Principal(), Engagement: s.Engagement()}
+	return sessionDoc{ID: s.ID(), Parent: s.Parent(), Principal: s.Principal(), Engagement: s.Engagement()}
 }
 
 // gates returns the records of the gates of a home that still run. Records of
@@ -200,6 +215,56 @@ func gates(h config.Home) ([]running, error) {
 		live = append(live, r)
 	}
 	return live, nil
+}
+
+// adopt has whichever other gate of the home has a session keep its record, and
+// returns what the session was given; nothing where no gate has it.
+func (e *engine) adopt(_ context.Context, id string) (gate.Given, error) {
+	live, err := gates(e.home)
+	if err != nil {
+		return gate.Given{}, err
+	}
+	for _, r := range live {
+		if r.PID == os.Getpid() {
+			continue
+		}
+		reply, err := r.ask(controlQuestion{Op: "adopt", Session: id})
+		if err != nil || reply.Given.List != nil {
+			return reply.Given, err
+		}
+	}
+	return gate.Given{}, nil
+}
+
+// sessionID completes the beginning of the id of a session that lives.
+func (e *engine) sessionID(begins string) (string, error) {
+	live, err := gates(e.home)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, r := range live {
+		reply, err := r.ask(controlQuestion{Op: "status"})
+		if err != nil {
+			e.log.Warn("a gate does not answer", "pid", r.PID, "error", err)
+			continue
+		}
+		for _, s := range reply.Status.Sessions {
+			if strings.HasPrefix(s.ID, begins) {
+				found = append(found, s.ID)
+			}
+		}
+	}
+	switch {
+	case len(found) > 1:
+		return "", fmt.Errorf("%q begins the id of more than one session: %s", begins, strings.Join(found, ", "))
+	case len(found) == 1:
+		return found[0], nil
+	}
+	if _, _, err := e.db.Session(context.Background(), begins); err != nil { // it may have left a record
+		return "", fmt.Errorf("there is no session %q: mcp-gate status shows those that live", begins)
+	}
+	return begins, nil
 }
 
 // ask puts a question to a running gate.

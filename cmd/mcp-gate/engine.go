@@ -164,7 +164,7 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 	if err := e.questions(&options, ring.Follow()); err != nil {
 		return err
 	}
-	options.Person = o.person
+	options.Person, options.Adopt = o.person, e.adopt
 	e.acceptance = newAcceptance(e.home, e.cfg, e.log)
 	options.Acceptance = e.acceptance
 	e.results(&options)

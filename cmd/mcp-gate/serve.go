@@ -16,7 +16,7 @@ import (
 )
 
 type serveFlags struct {
-	http, client, profile, exposure string
+	http, client, profile, exposure, parent string
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -30,7 +30,11 @@ own: principal "local" (or local/NAME with --client NAME), scope admin.
 With --http ADDR it listens for streamable HTTP on ADDR, on the loopback
 interface unless ADDR says otherwise. Every request needs a bearer token. The
 first one is made and printed once; mcp-gate token makes more. The path /mcp
-is the default profile, /mcp/p/NAME another one.`,
+is the default profile, /mcp/p/NAME another one.
+
+With --parent ID the session works for another one, which mcp-gate status shows
+while it lives: it has that one's principal, profile, tools and prefix, takes
+what it spends off the same account, and may at no moment do more.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), f) },
 	}
@@ -38,6 +42,10 @@ is the default profile, /mcp/p/NAME another one.`,
 	c.Flags().StringVar(&f.client, "client", "", "name of the client, for principal, audit and questions")
 	c.Flags().StringVar(&f.profile, "profile", "", "profile of the configuration to serve")
 	c.Flags().StringVar(&f.exposure, "exposure", "", "meta, direct or transparent, instead of what the configuration says")
+	c.Flags().StringVar(&f.parent, "parent", "", "session (s_...) that this one works for, as a sub-agent does")
+	for _, own := range []string{"http", "client", "profile", "exposure"} {
+		c.MarkFlagsMutuallyExclusive("parent", own)
+	}
 	return c
 }
 
@@ -76,7 +84,13 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 		return e.serveHTTP(ctx, a, server, f.http)
 	}
 	who := gate.Identity{Principal: "local", Scope: policy.ScopeAdmin, Profile: f.profile, Client: f.client, Conversation: a.conversation()}
-	if f.client != "" {
+	switch {
+	case f.parent != "":
+		who.Principal = "" // the parent's
+		if who.Parent, err = e.sessionID(f.parent); err != nil {
+			return usage(err)
+		}
+	case f.client != "":
 		who.Principal += "/" + f.client
 	}
 	return ignoreEnd(server.ServeStdio(ctx, who, a.stdin, a.stdout))
@@ -116,7 +130,7 @@ func (a *app) firstToken(tokens *transport.TokenFile) error {
 	if err != nil || len(list) > 0 {
 		return err
 	}
-	plain, _, err := tokens.Add("local", policy.ScopeAdmin, []string{"*"})
+	plain, _, err := tokens.Add(transport.Token{Principal: "local", Scope: policy.ScopeAdmin, Profiles: []string{"*"}})
 	if err != nil {
 		return err
 	}

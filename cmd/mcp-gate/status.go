@@ -102,7 +102,11 @@ func (a *app) showGate(d *statusDoc) error {
 	fmt.Fprintf(a.stdout, "gate %d, version %s, since %s, project %s\n", d.PID, d.Version, d.Started.Format(time.DateTime), d.Project)
 	for _, s := range d.Sessions {
 		p := s.Engagement.Posture
-		fmt.Fprintf(a.stdout, "  session %s  %s  in the loop: %v, runs unasked up to %v\n", s.ID, inbox.DisplayLine(s.Principal), p.HIL, s.Engagement.Limits.ApprovalCeiling)
+		fmt.Fprintf(a.stdout, "  session %s  %s  in the loop: %v, runs unasked up to %v", s.ID, inbox.DisplayLine(s.Principal), p.HIL, s.Engagement.Limits.ApprovalCeiling)
+		if s.Parent != "" {
+			fmt.Fprintf(a.stdout, ", for %s", s.Parent)
+		}
+		fmt.Fprintln(a.stdout)
 	}
 	w := tabwriter.NewWriter(a.stdout, 2, 0, 2, ' ', 0)
 	for _, s := range d.Servers {

@@ -14,7 +14,7 @@ import (
 
 func (a *app) tokenCommand() *cobra.Command {
 	c := &cobra.Command{Use: "token", Short: "Bearer tokens for serve --http"}
-	var scope string
+	var scope, parent string
 	var profiles []string
 	add := &cobra.Command{
 		Use: "add PRINCIPAL", Short: "Make a token and print it, this once",
@@ -28,11 +28,12 @@ paths /mcp/p/NAME of these profiles.`,
 			if err := s.UnmarshalText([]byte(scope)); err != nil {
 				return usage(err)
 			}
-			return a.tokenAdd(args[0], s, profiles)
+			return a.tokenAdd(transport.Token{Principal: args[0], Scope: s, Profiles: profiles, Parent: parent})
 		},
 	}
 	add.Flags().StringVar(&scope, "scope", "read", "read, write, bridge or admin")
 	add.Flags().StringSliceVar(&profiles, "profiles", nil, "profiles that the token may use, * for every one (default the default one)")
+	add.Flags().StringVar(&parent, "parent", "", "session (s_...) that sessions with this token work for, as a sub-agent's do")
 	c.AddCommand(add,
 		&cobra.Command{
 			Use: "ls", Short: "List the tokens, without their secrets", Args: cobra.NoArgs,
@@ -62,15 +63,15 @@ func (a *app) tokens() (*transport.TokenFile, error) {
 	return transport.OpenTokenFile(filepath.Join(h.Keys(), "tokens.json"), nil, nil, nil)
 }
 
-func (a *app) tokenAdd(principal string, scope policy.Scope, profiles []string) error {
-	if err := callerName(principal); err != nil {
+func (a *app) tokenAdd(token transport.Token) error {
+	if err := callerName(token.Principal); err != nil {
 		return err
 	}
 	t, err := a.tokens()
 	if err != nil {
 		return err
 	}
-	plain, id, err := t.Add(principal, scope, profiles)
+	plain, id, err := t.Add(token)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,123 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/prefix"
+)
+
+// A session may work for another, its parent, as a sub-agent's does. Its
+// authority is met with the parent's as it is at each call, its spend comes off
+// the parent's account, and it is given the parent's list and prefix. The two
+// need not share a process: a change of the parent's is in the store before it is
+// answered, and the last record stands once the parent is gone.
+
+// Given is what a session was given at its start and shares with those that
+// work for it.
+type Given struct {
+	List   json.RawMessage `json:"list"`   // of tools
+	Prefix [3]string       `json:"prefix"` // its blocks
+}
+
+// Adopt has the session's record kept from now on, and returns what a session
+// that works for it is given.
+func (s *Session) Adopt(ctx context.Context) (Given, error) {
+	list, err := s.ListTools(ctx)
+	if err != nil {
+		return Given{}, err
+	}
+	return Given{list, s.Prefix().Blocks()}, s.keep(ctx)
+}
+
+// join makes a new session one that works for another. Principal, client,
+// conversation and profile are the parent's where the caller brought none.
+func (g *Gate) join(ctx context.Context, who Identity) (Identity, Given, error) {
+	var given Given
+	parent, err := g.session(ctx, who.Parent)
+	switch {
+	case err == nil && parent.here():
+		given, err = parent.Adopt(ctx)
+	case g.opts.Adopt != nil:
+		// Another process may have it. If none has, its record stands.
+		if given, err = g.opts.Adopt(ctx, who.Parent); err == nil {
+			parent, err = g.session(ctx, who.Parent)
+		}
+	}
+	if err != nil {
+		return who, given, fmt.Errorf("work for session %s: %w", who.Parent, err)
+	}
+	of := parent.who
+	if who.Profile != "" && who.Profile != of.Profile {
+		return who, given, fmt.Errorf("a session that works for %s has its profile, %q, not %q", who.Parent, of.Profile, who.Profile)
+	}
+	who.Profile, who.Client, who.Conversation = of.Profile, of.Client, of.Conversation
+	if who.Principal == "" {
+		who.Principal = of.Principal
+	}
+	who.Account = parent.purse()
+	return who, given, nil
+}
+
+// here reports whether the session lives in this process.
+func (s *Session) here() bool {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	return s.g.live[s]
+}
+
+// purse is the account that the session's spend is taken off.
+func (s *Session) purse() string {
+	if s.who.Account != "" {
+		return s.who.Account
+	}
+	return s.id
+}
+
+// take has the session start with what its parent was given.
+func (s *Session) take(given Given) {
+	if given.List != nil {
+		p := prefix.Of(given.Prefix)
+		s.list, s.prefix = given.List, &p
+	}
+}
+
+// under puts the parent's authority, as it is now, over the session's own.
+func (s *Session) under(sources policy.Sources) policy.Combined {
+	parent, err := s.g.session(context.Background(), s.who.Parent)
+	var above policy.Combined // permits nothing
+	if err == nil {
+		above = parent.authorityNow()
+	} else {
+		s.g.opts.Log.Error("the session that this one works for is not known: nothing is allowed", "session", s.id, "parent", s.who.Parent, "error", err)
+	}
+	sources.Parent = &above
+	return sources.Combine()
+}
+
+// session is one that lives here, or one that stands in for it as it was last
+// recorded.
+func (g *Gate) session(ctx context.Context, id string) (*Session, error) {
+	for _, s := range g.Sessions() {
+		if s.id == id {
+			return s, nil
+		}
+	}
+	raw, _, err := g.opts.Sessions.Session(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var record sessionRecord
+	if err := json.Unmarshal(raw, &record); err != nil {
+		return nil, fmt.Errorf("read session %s: %w", id, err)
+	}
+	s, err := g.newSession(id, record.Identity)
+	if err != nil {
+		return nil, err
+	}
+	s.authority.sources.Prompt, s.authority.sources.Engage = record.Prompt, record.Engage
+	s.authority.combined = s.authority.sources.Combine()
+	return s, nil
+}

@@ -1,0 +1,122 @@
+package gate
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// twoGates are of one home: what b is asked to work for lives in a.
+func twoGates(t *testing.T, edit func(*Options)) (a, b *rig) {
+	t.Helper()
+	profiles := map[string]Profile{"": {Authority: engagement.DefaultAuthority()}, "post": {Authority: engagement.DefaultAuthority(), Exposure: Direct, Servers: []string{"mail"}}}
+	a = newRig(t, func(o *Options) {
+		o.Profiles = profiles
+		if edit != nil {
+			edit(o)
+		}
+	})
+	b = newRig(t, func(o *Options) {
+		o.Profiles, o.Rand, o.Sessions = profiles, crand.Reader, a.store
+		if edit != nil {
+			edit(o)
+		}
+		o.Adopt = func(ctx context.Context, id string) (Given, error) {
+			for _, s := range a.gate.Sessions() {
+				if s.ID() == id {
+					return s.Adopt(ctx)
+				}
+			}
+			return Given{}, nil
+		}
+	})
+	return a, b
+}
+
+func TestASessionThatWorksForAnotherIsGivenWhatThatWas(t *testing.T) {
+	a, b := twoGates(t, nil)
+	parent := a.open(t, Identity{Profile: "post", Client: "desk", Conversation: "c1", Principal: "local/desk", Scope: policy.ScopeAdmin})
+	want, _ := parent.ListTools(t.Context())
+	b.gate.Offer("mail", raws(append(definitions["mail"], `{"name":"read_mail","description":"Read a mail"}`)))
+	for _, g := range []*rig{a, b} {
+		child, err := g.gate.Open(t.Context(), Identity{Scope: policy.ScopeAdmin, Parent: parent.ID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _ := child.ListTools(t.Context())
+		if string(list) != string(want) || child.Prefix() != parent.Prefix() {
+			t.Errorf("the child has %s\nand the prefix %s", list, child.Prefix().Plain())
+		}
+		if w := child.who; w.Principal != "local/desk" || w.Client != "desk" || w.Conversation != "c1" || w.Profile != "post" {
+			t.Errorf("the child is %+v", w)
+		}
+	}
+	for _, who := range []Identity{{Parent: "s_nobody"}, {Parent: parent.ID(), Profile: "other"}} {
+		if _, err := b.gate.Open(t.Context(), who); err == nil || !strings.Contains(err.Error(), who.Parent) {
+			t.Errorf("%+v: %v", who, err)
+		}
+	}
+}
+
+func TestASessionMayNeverMoreThanTheOneItWorksFor(t *testing.T) {
+	a, b := twoGates(t, nil)
+	parent := a.open(t, Identity{})
+	child, err := b.gate.Open(t.Context(), Identity{Scope: policy.ScopeAdmin, Parent: parent.ID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	grandchild, err := a.gate.Open(t.Context(), Identity{Scope: policy.ScopeAdmin, Parent: child.ID()})
+	if err == nil {
+		t.Fatalf("a session of a process that was not asked: %v", grandchild)
+	}
+	grandchild, err = b.gate.Open(t.Context(), Identity{Scope: policy.ScopeAdmin, Parent: child.ID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := func(s *Session) bool { return through(s, "hub/create_issue", `{"title":"x"}`).Ask != nil }
+	if asks(child) || asks(grandchild) {
+		t.Fatal("nothing narrows yet")
+	}
+	// What the parent takes on narrows the others in the same moment, and still
+	// does once it is gone.
+	out := parent.Call(t.Context(), Request{Name: "engage", Args: json.RawMessage(`{"act":"operate","stakes":"irreversible"}`)})
+	if !asks(parent) {
+		t.Fatalf("the parent is not narrowed: %s", out.Result)
+	}
+	if !asks(child) || !asks(grandchild) {
+		t.Error("a session may more than the one it works for")
+	}
+	parent.Close()
+	if !asks(child) || !asks(grandchild) {
+		t.Error("a session may more than the one it works for, now gone")
+	}
+	if err := a.store.KeepSession(t.Context(), parent.ID(), json.RawMessage(`{"identity":7}`), a.clock()); err != nil {
+		t.Fatal(err)
+	}
+	if got := decode(t, through(child, "hub/get_issue", `{}`)).text(); !strings.HasPrefix(got, "refused") {
+		t.Errorf("under a parent that cannot be read: %s", got)
+	}
+}
+
+func TestAFamilySpendsFromOneAccount(t *testing.T) {
+	five := int64(5)
+	a, b := twoGates(t, func(o *Options) { o.Spend.Calls = &five })
+	parent := a.open(t, Identity{})
+	through(parent, "hub/get_issue", `{}`)
+	child, err := b.gate.Open(t.Context(), Identity{Scope: policy.ScopeAdmin, Parent: parent.ID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		through(child, "hub/get_issue", `{}`)
+	}
+	through(parent, "hub/get_issue", `{}`)
+	if ofA, ofB := len(a.caller.calls()), len(b.caller.calls()); ofA+ofB != 5 || ofA != 1 {
+		t.Errorf("the parent made %d calls and the child %d, want 5 in all", ofA, ofB)
+	}
+}
