@@ -195,7 +195,7 @@ func FindLines(catalog, batch io.Reader, w io.Writer, top int) error {
 			return nil, nil, err
 		}
 		if err := json.Unmarshal(line, &q); err != nil {
-			return nil, nil, err
+			return nil, nil, strictjson.Misfit(err)
 		}
 		if q.QID == nil {
 			q.QID = json.RawMessage("null")

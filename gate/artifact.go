@@ -77,7 +77,7 @@ func (s *Session) toSlice(ctx context.Context, c *call) (Outcome, bool) {
 		err = want.Query.Check()
 	}
 	if err != nil || want.Artifact == "" {
-		return wrongShape("read_artifact", `takes {"artifact": "a_..."} and one of bytes, lines, pointer, query, rows and columns, match, size%s.`, because(err)), false
+		return wrongShape("read_artifact", `takes {"artifact": "a_..."} and one of bytes, lines, pointer, query, rows and columns, match, size%s.`, because(strictjson.Misfit(err))), false
 	}
 	a, ok := s.artifact(ctx, want.Artifact)
 	if !ok {

@@ -59,3 +59,21 @@ func TestANameStaysInItsField(t *testing.T) {
 		}
 	}
 }
+
+// A model is told what the tool takes, in no words of the program's own.
+func TestWrongShapesSayNothingOfGo(t *testing.T) {
+	s := newRig(t, nil).open(t, Identity{})
+	for _, name := range metaNames() {
+		for _, args := range []string{
+			`{"artifact":5}`, `{"artifact":"a","bytes":{"from":"x"}}`, `{"artifact":"a","bytes":{"from":1.5}}`, `{"artifact":"a","lines":[]}`, `{"artifact":"a","columns":{}}`, `{"nope":1}`,
+			`{"act":5}`, `{"domains":"web"}`, `{"confidence":"x"}`, `{"name":{}}`, `{"names":[7]}`, `{"query":[]}`, `{"ticket":7}`, `{"limit":"x"}`,
+		} {
+			out := s.Call(context.Background(), Request{Name: name, Args: json.RawMessage(args)})
+			for _, word := range []string{"json:", "jsontext", "unmarshal", "Go ", "struct", "int64", "Query.", "RawMessage", "artifacts."} {
+				if strings.Contains(string(out.Result), word) && out.Error == nil {
+					t.Errorf("%s %s: got %s", name, args, out.Result)
+				}
+			}
+		}
+	}
+}

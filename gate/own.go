@@ -68,7 +68,7 @@ func briefOf(params json.RawMessage) (string, error) {
 		Arguments struct{ Task, Role, For, Inputs, Tools string }
 	}
 	if err := json.Unmarshal(orEmpty(params), &p); err != nil {
-		return "", fmt.Errorf("arguments of %s must be texts: %w", promptBrief, err)
+		return "", fmt.Errorf("arguments of %s must be texts: %w", promptBrief, strictjson.Misfit(err))
 	}
 	a := p.Arguments
 	if strings.TrimSpace(a.Task) == "" {

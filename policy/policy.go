@@ -25,6 +25,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/enum"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 // Policy is what the owner of the gate lets its callers do. The zero Policy lets
@@ -120,7 +121,7 @@ func (p Policy) MarshalJSON() ([]byte, error) { return json.Marshal(p.Describe()
 func (p *Policy) UnmarshalJSON(b []byte) error {
 	var d Description
 	if err := json.Unmarshal(b, &d); err != nil {
-		return fmt.Errorf("read policy: %w", err)
+		return fmt.Errorf("read policy: %w", strictjson.Misfit(err))
 	}
 	*p = d.Policy()
 	return nil

@@ -149,7 +149,7 @@ func decodeMember(m strictjson.Member, fields []field) error {
 		if inner, ok := err.(*Problem); ok {
 			return &Problem{Field: joinField(m.Name, inner.Field), Text: inner.Text, Choices: inner.Choices}
 		}
-		return &Problem{Field: m.Name, Text: strings.TrimPrefix(err.Error(), "json: ")}
+		return &Problem{Field: m.Name, Text: strictjson.Misfit(err).Error()}
 	}
 	return &Problem{Field: m.Name, Text: "unknown field", Choices: names}
 }

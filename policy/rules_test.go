@@ -462,7 +462,7 @@ func TestRecordsAreReadStrictly(t *testing.T) {
 		`{"do":"deny","tools":3}`:                     "rules[0].tools: want a word or a list of words, have 3",
 		`{"do":"deny","tools":null}`:                  "rules[0].tools: want a word or a list of words, have null",
 		`{"do":"deny","tools":["x",3]}`:               `rules[0].tools: want a word or a list of words, have ["x",3]`,
-		`{"do":7}`:                                    "rules[0].do: cannot unmarshal number",
+		`{"do":7}`:                                    "rules[0].do: takes a string, not a number",
 		`[]`:                                          "rules[0]: want an object, have an array",
 	} {
 		r := Record{Note: "kept"}

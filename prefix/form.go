@@ -76,7 +76,7 @@ func Parse(b []byte) (Prefix, error) {
 	}
 	var parts []struct{ Text, Content *string }
 	if err := json.Unmarshal(b, &parts); err != nil {
-		return Prefix{}, fmt.Errorf("read a prefix: %w", err)
+		return Prefix{}, fmt.Errorf("read a prefix: %w", strictjson.Misfit(err))
 	}
 	var p Prefix
 	switch {

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 // maxLine bounds one line of a batch, in bytes.
@@ -76,7 +77,7 @@ func (r *Reader) answerLine(line []byte, tooLong bool) (answer []byte, ok bool) 
 	}
 	var req request
 	if err := json.Unmarshal(line, &req); err != nil {
-		return encode(failure{Error: fmt.Sprintf("parse request: %v", err)}), false
+		return encode(failure{Error: fmt.Sprintf("parse request: %v", strictjson.Misfit(err))}), false
 	}
 	if req.Text == nil {
 		return encode(failure{ID: req.ID, Error: "request has no text"}), false

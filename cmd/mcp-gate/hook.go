@@ -82,7 +82,7 @@ func (a *app) promptHook() error {
 	}
 	var in promptInput
 	if err := json.Unmarshal(raw, &in); err != nil {
-		return fmt.Errorf("read the hook's input: %w", err)
+		return fmt.Errorf("read the hook's input: %w", strictjson.Misfit(err))
 	}
 	h, err := a.home()
 	if err != nil {
