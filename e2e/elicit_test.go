@@ -1,7 +1,11 @@
 package e2e
 
 import (
+	"bufio"
+	"context"
 	"fmt"
+	"net/http"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -123,9 +127,10 @@ func TestAClientThatHangsUp(t *testing.T) {
 	a, _ := r.reading(`{"nonce":"n"}`)
 	a.close()
 	left := r.ticket("n")
-	if left.State != inbox.Pending {
-		t.Fatalf("it leaves the ticket %v, %s", left.State, left.Note)
+	if left.State != inbox.Pending || !left.CallerGone {
+		t.Fatalf("it leaves the ticket %v, %s, caller gone: %v", left.State, left.Note, left.CallerGone)
 	}
+	r.saysGone(left.ID)
 	next := r.client(answering(allowOnce))
 	if got := next.mustErase("n"); !strings.Contains(got, "erase did n") {
 		t.Errorf("the equal call gives %s", got)
@@ -135,6 +140,94 @@ func TestAClientThatHangsUp(t *testing.T) {
 	}
 	if got := r.ran()["n"]; got != 1 {
 		t.Errorf("it ran %d times", got)
+	}
+}
+
+// saysGone checks that the audit log and the card say that the caller has gone.
+func (r *rig) saysGone(ticket string) {
+	r.t.Helper()
+	notes := r.events(func(e audit.Event) bool {
+		return e.Kind == audit.Note && e.Ticket == ticket && strings.Contains(e.Note, "caller has gone")
+	})
+	if len(notes) != 1 {
+		r.t.Errorf("the audit log says %d times that the caller has gone, want once", len(notes))
+	}
+	card, err := exec.Command(built.gate, "--home", r.home, "inbox", "show", ticket).CombinedOutput()
+	if err != nil || !strings.Contains(string(card), "has gone; nobody waits for the result") {
+		r.t.Errorf("the card of a call whose caller has gone is\n%s%v", card, err)
+	}
+}
+
+// Where the fallback is deny, nothing is left of a question whose client hung up.
+func TestAClientThatHangsUpWhereTheFallbackIsDeny(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(cfg map[string]any) { cfg["gate_fallback"] = "deny" })
+	a, _ := r.reading(`{"nonce":"n"}`)
+	a.close()
+	if left := r.ticket("n"); left.State != inbox.Cancelled {
+		t.Errorf("it leaves the ticket %v, %s", left.State, left.Note)
+	}
+}
+
+// The same over HTTP, where the stream that brought the question breaks: with a
+// client that was asked, and with one that nobody can ask.
+func TestAnHTTPClientThatHangsUp(t *testing.T) {
+	t.Parallel()
+	for capabilities, asked := range map[string]string{`{"elicitation":{}}`: "elicitation/create", `{}`: ""} {
+		t.Run(capabilities, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			r.person() // or nothing could be waited for where the client cannot be asked
+			url, token := serveHTTP(t, r.home)
+			ctx, hangUp := context.WithCancel(t.Context())
+			defer hangUp()
+			post := func(session, body string) *http.Response {
+				req, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for k, v := range map[string]string{"Authorization": "Bearer " + token, "Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Session-Id": session} {
+					if v != "" {
+						req.Header.Set(k, v)
+					}
+				}
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil && ctx.Err() == nil {
+					t.Fatal(err)
+				}
+				return resp
+			}
+			first := post("", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"c","version":"1"}}}`)
+			session := first.Header.Get("Mcp-Session-Id")
+			_ = first.Body.Close()
+			_ = post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`).Body.Close()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				resp := post(session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"erase","arguments":{"nonce":"n"}}}`)
+				if resp == nil {
+					return
+				}
+				defer resp.Body.Close()
+				for lines := bufio.NewScanner(resp.Body); asked != "" && lines.Scan(); {
+					if strings.Contains(lines.Text(), asked) {
+						asked = ""
+					}
+				}
+			}()
+			if asked != "" {
+				<-done
+			}
+			r.state("n", inbox.Pending)
+			hangUp()
+			<-done
+			r.until("caller that is known to be gone", func() bool { return r.ticket("n").CallerGone })
+			left := r.ticket("n")
+			if left.State != inbox.Pending {
+				t.Errorf("it leaves the ticket %v, %s", left.State, left.Note)
+			}
+			r.saysGone(left.ID)
+		})
 	}
 }
 

@@ -343,7 +343,7 @@ func (s *Session) Resume(ctx context.Context, ticket string, r Reply, again Requ
 	}
 	c := s.frozen(t)
 	c.progress, c.meta, c.client, c.canAsk = again.Progress, again.Meta, again.Client, true // the question did reach the client
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || r.Action == Left {
 		return s.gone(ctx, c, t)
 	}
 	if t, err = s.heard(ctx, c, t, r); err != nil {
@@ -411,6 +411,9 @@ func (s *Session) gone(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 		after = t
 	}
 	if after.State.Open() {
+		e := s.event(audit.Note, c, policy.Decision{Rule: "ticket"})
+		e.Note = "the caller has gone; the question stays"
+		s.g.writeDown(e)
 		return s.stub(c, after)
 	}
 	return s.ended(c, after)

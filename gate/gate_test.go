@@ -177,6 +177,7 @@ func (r *rig) openInbox(t *testing.T) {
 	if r.ring, err = inbox.OpenRing(dir+"/keys", key, false, nil); err != nil {
 		t.Fatal(err)
 	}
+	r.ring = r.ring.Follow() // enrolments come later
 	r.opts = inbox.Options{Store: r.store, Ring: r.ring, Now: r.clock, Random: crand.Reader, Process: store.Self(), Life: store.Life, Expiry: time.Hour, Bell: inbox.NewBell()}
 	if r.inbox, err = inbox.New(r.opts); err != nil {
 		t.Fatal(err)
@@ -1113,6 +1114,53 @@ func TestReviewNeedsAWayBack(t *testing.T) {
 				t.Errorf("got %+v, want a question", out)
 			}
 		})
+	}
+}
+
+// A grant is spent once, though a copy that was owed could not be taken and the
+// call goes on without a way back, as a person's yes to it would let it.
+func TestAGrantIsSpentOnceWhereNoCopyCanBeTaken(t *testing.T) {
+	r, s, root := reviewing(t, func(o *Options) { o.Servers[0].Policy.AllowSourceWrites = false })
+	if err := os.Symlink(t.TempDir(), filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(root, "link", "a.txt") // inside the roots by its name, and no link is followed
+	save, _ := s.set().ByID(catalog.ToolID{Server: "hub", Tool: "save_file"})
+	key, approver, err := inbox.NewApproverKey(r.ring.Dir(), "a person", []byte("correct horse"), crand.Reader, r.clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.ring.Enroll(approver, key, r.clock()); err != nil {
+		t.Fatal(err)
+	}
+	g, err := inbox.NewDesk(r.opts).AddGrant(t.Context(), inbox.Terms{
+		Tools: []string{"hub/save_file"}, Principal: "local", Class: engagement.SourceFileWrite, Calls: 2, Until: r.clock().Add(time.Hour),
+		Definitions: map[string]string{"hub/save_file": inbox.Pin("hub-id", save.Digest)},
+	}, inbox.L1, inbox.Terminal, key, inbox.L0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for calls := 1; calls <= 3; calls++ {
+		out := through(s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":"%d"}`, path, calls))
+		if spent := calls > 2; (out.Ask != nil) != spent || !spent && decode(t, out).IsError {
+			t.Fatalf("call %d gives %+v", calls, out)
+		}
+		ran := min(calls, 2)
+		if now, err := r.store.Grant(t.Context(), g.ID); err != nil || now.Used != ran || len(r.caller.calls()) != ran {
+			t.Fatalf("after %d calls the grant was used %d times, and %d ran, %v", calls, now.Used, len(r.caller.calls()), err)
+		}
+	}
+	if journal := r.entries(t); len(journal) != 0 {
+		t.Errorf("the journal promises a way back: %+v", journal)
+	}
+	said := 0
+	for _, e := range r.log.events {
+		if e.Kind == audit.Intent && strings.Contains(e.Note, "no way back") {
+			said++
+		}
+	}
+	if said != 2 {
+		t.Errorf("%d calls are written down as without a way back, want 2", said)
 	}
 }
 

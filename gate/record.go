@@ -16,6 +16,9 @@ func (s *Session) event(kind string, c *call, d policy.Decision) audit.Event {
 	if d.OutsideSlice {
 		e.Slice = "outside"
 	}
+	if d.NoWayBack && kind == audit.Intent {
+		e.Note = "a copy was wanted and none is possible: there is no way back"
+	}
 	return s.about(e, c)
 }
 

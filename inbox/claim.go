@@ -226,6 +226,9 @@ func (in *Inbox) Recover(ctx context.Context) ([]Ticket, error) {
 	}
 	var changed []Ticket
 	for _, t := range ts {
+		if t.State != Running && !expired(&t, in.o.clock()) {
+			continue // most wait, and need no second look
+		}
 		after, err := in.o.change(ctx, t.ID, func(t *Ticket) (*Decision, error) {
 			if expired(t, in.o.clock()) {
 				return nil, nil

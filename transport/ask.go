@@ -63,16 +63,16 @@ func readReply(result json.RawMessage) gate.Reply {
 // ask puts the question to the client of a legacy call and waits for the
 // answer, at most a.Wait. A question that is given up is withdrawn.
 func (x *exchange) ask(ctx context.Context, a gate.Ask, token json.RawMessage) gate.Reply {
-	none := gate.Reply{Action: gate.NoAnswer}
+	none, left := gate.Reply{Action: gate.NoAnswer}, gate.Reply{Action: gate.Left}
 	if a.Wait <= 0 {
 		return none // a question that cannot be answered would only flash by
 	}
 	id, answer, ok := x.c.asked.add()
 	if !ok {
-		return none
+		return left
 	}
 	defer x.c.asked.remove(id)
-	left := time.Now()
+	shown := time.Now()
 	line := jsonrpc.AppendRequest(nil, strictjson.AppendString(nil, id), "elicitation/create", formParams(a, x.terms.version))
 	if !x.send(ctx, line) {
 		return none
@@ -84,11 +84,14 @@ func (x *exchange) ask(ctx context.Context, a gate.Ask, token json.RawMessage) g
 	for ticks := 1; ; {
 		select {
 		case m, ok := <-answer:
-			if !ok || m.Error != nil {
+			if !ok {
+				return left
+			}
+			if m.Error != nil {
 				return none
 			}
 			reply := readReply(m.Result)
-			reply.After = time.Since(left)
+			reply.After = time.Since(shown)
 			return reply
 		case <-a.Decided:
 			x.withdraw(ctx, id, "it was answered elsewhere")

@@ -329,7 +329,7 @@ func TestEndOfInputLetsCallsFinish(t *testing.T) {
 	<-ses.started
 	p.request("elicitation/create")
 	p.in.Close()
-	if got := p.reply("2"); !strings.Contains(got, "not run: no-answer") {
+	if got := p.reply("2"); !strings.Contains(got, "not run: left") {
 		t.Errorf("a question after the end of input: %s", got)
 	}
 	close(ses.gate)
