@@ -108,10 +108,11 @@ func (s *Session) road(ctx context.Context, c *call) Outcome {
 	case c.readOnly && c.entry.Class.Permission != engagement.Read:
 		return s.refuseClass(c)
 	}
-	if c.strict {
-		if c.unfit = c.entry.Fits(c.toSend()); c.unfit != nil {
-			return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeArguments, Rule: "step6.ready", About: d.About})
-		}
+	if c.unfit = c.entry.Unfolded(c.args); c.unfit == nil && c.strict {
+		c.unfit = c.entry.Fits(c.toSend())
+	}
+	if c.unfit != nil {
+		return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeArguments, Rule: "step6.ready", About: d.About})
 	}
 	if out, ok := s.overwrites(c); ok {
 		return out
