@@ -42,6 +42,12 @@ var digit = func() (t [256]bool) {
 // encoded looks into runs of base64 or hexadecimal digits and into data URIs.
 func (in *inspector) encoded(b []byte, layer int) {
 	in.dataURIs(b, layer)
+	if whole, ok := from85(b); ok && layer < maxLayers && in.afford(len(whole)) {
+		in.decoded(whole, layer)
+	}
+	if digits := squeezed(b); digits != nil {
+		in.run(digits, layer)
+	}
 	if longestWord(b) < minRun {
 		return
 	}
@@ -119,6 +125,9 @@ func (in *inspector) run(digits []byte, layer int) {
 	}
 	if b, ok := fromHex(digits); ok {
 		in.decoded(b, layer)
+	}
+	if b, ok := from32(digits); ok && isText(b) {
+		in.text(b, layer+1)
 	}
 	if b, ok := fromBase64(digits); ok {
 		if len(b) >= minBlob && alphabet(digits) < minAlphabet {

@@ -96,6 +96,7 @@ type inspector struct {
 	fields  int      // of the array or object that was walked last
 	texts   [][]byte // short texts of the blocks, which together may be rows
 	joined  int
+	wide    int // blocks that are an object of two or more fields
 }
 
 func newInspector(size int) *inspector {
@@ -276,7 +277,11 @@ func (in *inspector) textBlock(quoted []byte) {
 	if !ok {
 		return
 	}
+	in.fields = 0
 	in.text(text, 0)
+	if len(text) > 0 && text[0] == '{' && in.fields >= minFields {
+		in.wide++
+	}
 	if len(text) <= 1<<12 && in.joined < 1<<20 {
 		in.texts = append(in.texts, text)
 		in.joined += len(text)
@@ -285,11 +290,16 @@ func (in *inspector) textBlock(quoted []byte) {
 
 // together looks at the short texts of all blocks as at the lines of one.
 func (in *inspector) together() {
-	if len(in.texts) < minRows || in.all.Has(engagement.RowLevel) {
+	if len(in.texts) < minRows && in.wide < minRows || in.all.Has(engagement.RowLevel) {
 		return
 	}
 	in.found = 0
-	in.records(bytes.Join(in.texts, []byte{'\n'}), 0)
+	joined := bytes.Join(in.texts, []byte{'\n'})
+	in.records(joined, 0)
+	in.encoded(joined, 0)
+	if in.wide >= minRows {
+		in.found = in.found.Union(rows)
+	}
 	if in.found.Empty() {
 		return
 	}
@@ -400,8 +410,16 @@ func (in *inspector) records(b []byte, layer int) {
 		return
 	}
 	in.embedded(b, layer)
-	if plain := unescaped(b); plain != nil && layer < maxLayers && in.afford(len(plain)) && !in.found.Has(engagement.RowLevel) {
-		in.records(plain, layer+1)
+	for _, otherwise := range [...]func([]byte) []byte{unescaped, plainer, relined, flat} {
+		if in.found.Has(engagement.RowLevel) || layer >= maxLayers {
+			return
+		}
+		if plain := otherwise(b); plain != nil && in.afford(len(plain)) {
+			in.records(plain, layer+1)
+		}
+	}
+	if some := sample(b); !in.found.Has(engagement.RowLevel) && (isMade(some) || isTight(some) || isByTurns(some) || isColumns(b) || isMadeInLine(some)) {
+		in.found = in.found.Union(rows)
 	}
 }
 

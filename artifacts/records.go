@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/url"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -397,7 +398,17 @@ func pairName(line []byte) ([]byte, bool) {
 		return nil, false
 	}
 	name := bytes.Trim(line[:i], " *\"'`")
+	if bytes.IndexFunc(name, unicode.IsDigit) >= 0 && bytes.IndexFunc(name, unicode.IsLetter) >= 0 {
+		name = bytes.Map(withoutDigits, name) // numbered: one of each row's
+	}
 	return name, len(name) > 0 && len(bytes.Fields(name)) <= 3
+}
+
+func withoutDigits(r rune) rune {
+	if r >= '0' && r <= '9' {
+		return -1
+	}
+	return r
 }
 
 // unitSeparator takes the place of a dash or an arrow between spaces.

@@ -22,17 +22,17 @@ func random(r *rand.Rand, n int, alphabet string) string {
 }
 
 const (
-	upper    = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	base32   = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-	alnum    = upper + "abcdefghijklmnopqrstuvwxyz0123456789"
-	urlSafe  = alnum + "_-"
-	hexLower = "0123456789abcdef"
+	upper     = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	letters32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	alnum     = upper + "abcdefghijklmnopqrstuvwxyz0123456789"
+	urlSafe   = alnum + "_-"
+	hexLower  = "0123456789abcdef"
 )
 
 func secretsOf(r *rand.Rand) map[string]string {
 	jwt := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	return map[string]string{
-		"aws-access-key-id":         "AKIA" + random(r, 16, base32),
+		"aws-access-key-id":         "AKIA" + random(r, 16, letters32),
 		"github-token":              "ghp_" + random(r, 36, alnum),
 		"github-fine-grained-token": "github_pat_" + random(r, 22, alnum) + "_" + random(r, 59, alnum),
 		"gitlab-token":              "glpat-" + random(r, 20, alnum),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -99,6 +100,14 @@ type frame struct {
 	ordinal bool   // all names are numbers
 	schema  bool   // all names are words of JSON Schema, "type" among them
 	typed   bool
+
+	kinds  uint64 // which of the first 64 elements are strings
+	leaves int    // scalars inside, at any depth
+	longer int    // elements that are objects with a column of one length, and that length
+	column int
+	said   int      // names of two or more words
+	stems  []string // names with their digits taken out, and how often each came
+	times  []int
 
 	kids, kidFields int    // members that are objects with one set of names, and how many names
 	kidNames        uint64 // that set
@@ -197,21 +206,90 @@ func (f *frame) member(quoted []byte) {
 			break
 		}
 	}
+	f.named(word)
 	if f.schema {
 		f.schema = schemaWords[string(word)]
 		f.typed = f.typed || string(word) == "type" || string(word) == "$ref"
 	}
 }
 
+// named notes what names of members say by themselves: two words are somebody's
+// or something's name, and numbered ones are the columns of numbered rows.
+func (f *frame) named(word []byte) {
+	if i := bytes.IndexByte(word, ' '); i > 0 && i+1 < len(word) {
+		f.said++
+	}
+	if f.ordinal || !bytes.ContainsAny(word, "0123456789") {
+		return
+	}
+	stem := string(bytes.Map(withoutDigits, word))
+	i := slices.Index(f.stems, stem)
+	if i < 0 {
+		if len(f.stems) == maxStems {
+			return
+		}
+		i, f.stems, f.times = len(f.stems), append(f.stems, stem), append(f.times, 0)
+	}
+	f.times[i]++
+}
+
+// flatRows reports whether a closed array or object of scalars holds the fields
+// of rows one after another.
+func (f *frame) flatRows() bool {
+	if f.object {
+		wide := 0
+		for _, n := range f.times {
+			if n >= minRows {
+				wide++
+			}
+		}
+		return wide >= minFields || f.n >= madeLeast && f.scalars == f.n && f.said*2 >= f.n
+	}
+	if f.strings == 0 || f.strings == f.n || f.scalars != f.n || f.n < minFields*madeLeast {
+		return false
+	}
+	kinds := make([]bool, min(f.n, 64))
+	for i := range kinds {
+		kinds[i] = f.kinds>>i&1 == 1
+	}
+	return periodic(kinds, madeLeast)
+}
+
+// asBytes returns what an array of numbers is that are all bytes.
+func asBytes(array []byte) ([]byte, bool) {
+	var out []byte
+	n, digits := 0, 0
+	for _, c := range array[1:] {
+		switch {
+		case isDigit(c):
+			if n, digits = n*10+int(c-'0'), digits+1; n > 255 {
+				return nil, false
+			}
+		case c == ',' || c == ']':
+			if digits == 0 {
+				return nil, false
+			}
+			out = append(out, byte(n))
+			n, digits = 0, 0
+		case c != ' ' && c != '\n' && c != '\r' && c != '\t':
+			return nil, false
+		}
+	}
+	return out, true
+}
+
 // scalar notes a value that is no array or object.
 func (in *inspector) scalar(value []byte, kind jsontext.Kind, base, layer int) {
 	if len(in.frames) > base {
-		if f := &in.frames[len(in.frames)-1]; !f.object {
-			f.n++
-			f.scalars++
+		f := &in.frames[len(in.frames)-1]
+		f.scalars++
+		f.leaves++
+		if !f.object {
 			if kind == '"' {
 				f.strings++
+				f.kinds |= 1 << min(f.n, 64) // none of those behind
 			}
+			f.n++
 		}
 	}
 	if kind == '"' {
@@ -225,7 +303,12 @@ func (in *inspector) closeFrame(c frame, whole []byte, base, layer int) bool {
 	if !c.object && c.strings >= minRows && c.strings == c.n {
 		in.lines(whole, layer)
 	}
-	if c.rows >= minRows {
+	if !c.object && c.strings == 0 && c.scalars == c.n && c.n >= minRun && layer < maxLayers && in.afford(c.n) {
+		if b, ok := asBytes(whole); ok && isText(b) {
+			in.text(b, layer+1)
+		}
+	}
+	if c.rows >= minRows || c.flatRows() {
 		return true
 	}
 	if len(in.frames) == base {
@@ -233,17 +316,24 @@ func (in *inspector) closeFrame(c frame, whole []byte, base, layer int) bool {
 		return false
 	}
 	p := &in.frames[len(in.frames)-1]
+	p.leaves += c.leaves
 	switch {
 	case !p.object:
 		p.n++
-		if c.n >= minFields {
+		if c.n >= minFields || c.object && c.leaves >= minFields {
 			p.rows++
 		}
-		return p.rows >= minRows
+		if c.object && c.columns > 0 && c.length >= madeLeast {
+			if p.column != c.length {
+				p.longer, p.column = 0, c.length
+			}
+			p.longer++
+		}
+		return p.rows >= minRows || p.longer >= minFields
 	case c.object:
 		return p.kid(c)
 	}
-	return p.column(c)
+	return p.columnOf(c)
 }
 
 // kid notes a member that is an object: three with the same names are rows
@@ -259,9 +349,9 @@ func (f *frame) kid(c frame) bool {
 	return f.kids >= minRows || c.ordinal && f.kids >= minFields && c.n >= minRows
 }
 
-// column notes a member that is an array: two of one length are columns, three
+// columnOf notes a member that is an array: two of one length are columns, three
 // short ones rows under a key.
-func (f *frame) column(c frame) bool {
+func (f *frame) columnOf(c frame) bool {
 	if c.n < minFields {
 		return false
 	}
@@ -272,12 +362,15 @@ func (f *frame) column(c frame) bool {
 	return f.columns >= minRows || c.scalars == c.n && c.n >= minRows && f.columns >= minFields
 }
 
+// maxStems bounds the columns that are told apart by their names' digits.
+const maxStems = 8
+
 // maxLines bounds the text that an array of strings is joined to.
 const maxLines = 1 << 20
 
 // lines looks at an array of strings as at the lines of a text.
 func (in *inspector) lines(array []byte, layer int) {
-	if len(array) > maxLines || in.found.Has(rowLevel) || !bytes.ContainsAny(array[1:len(array)-1], ",;\t|:{") || layer >= maxLayers || !in.afford(len(array)) {
+	if len(array) > maxLines || in.found.Has(rowLevel) || layer >= maxLayers || !in.afford(len(array)) {
 		return
 	}
 	var text []byte
@@ -287,4 +380,5 @@ func (in *inspector) lines(array []byte, layer int) {
 		}
 	})
 	in.records(text, layer+1)
+	in.encoded(text, layer+1)
 }
