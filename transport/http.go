@@ -40,8 +40,11 @@ type HTTPOptions struct {
 	KeepAlive     time.Duration // between comments on a quiet stream; default 15 s
 	HeaderTimeout time.Duration // for the headers of a request; default 10 s
 	BodyTimeout   time.Duration // for its body; default 60 s
-	MaxSessions   int           // sessions at once, over all tokens; default 1,000
-	PerToken      int           // of those, legacy ones with one token: a further one ends that which it left unused for longest; default 100
+	// Unknown is told of each request that brings no token, or one that is not
+	// known; nil for nobody. It must not wait.
+	Unknown     func(reason, remote string)
+	MaxSessions int // sessions at once, over all tokens; default 1,000
+	PerToken    int // of those, legacy ones with one token: a further one ends that which it left unused for longest; default 100
 }
 
 // HTTP serves MCP's streamable HTTP at /mcp and /mcp/p/PROFILE. At /mcp a
@@ -156,6 +159,9 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, status, reason := h.identify(r, profile)
 	if status != 0 {
 		if status == http.StatusUnauthorized {
+			if h.o.Unknown != nil {
+				h.o.Unknown(reason, r.RemoteAddr)
+			}
 			w.Header().Set("WWW-Authenticate", `Bearer realm="mcp-gate", error="invalid_token"`)
 		}
 		refuse(w, status, reason)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/mcp-gate/mcp-gate/transport"
@@ -117,22 +118,29 @@ func (e *engine) serveHTTP(ctx context.Context, a *app, server *transport.Server
 	if err != nil {
 		return usage(fmt.Errorf("listen on %s: %w", addr, err))
 	}
-	if err := a.firstToken(tokens); err != nil { // after what can fail: it is shown once
+	if err := a.firstToken(tokens, e.aud.Record); err != nil { // after what can fail: it is shown once
 		return errors.Join(err, listener.Close())
 	}
 	fmt.Fprintf(a.stderr, "mcp-gate: listening on http://%s/mcp\n", listener.Addr())
-	return ignoreEnd(server.HTTP(transport.HTTPOptions{Tokens: tokens}).Serve(ctx, listener))
+	k := &knocks{record: e.aud.Record, failed: func(err error) { e.log.Error("refused requests could not be written down", "error", err) }}
+	defer k.flush()
+	return ignoreEnd(server.HTTP(transport.HTTPOptions{Tokens: tokens, Unknown: k.refused}).Serve(ctx, listener))
 }
 
 // firstToken makes the first token of a home and prints it, this once.
-func (a *app) firstToken(tokens *transport.TokenFile) error {
+func (a *app) firstToken(tokens *transport.TokenFile, record func(audit.Event) error) error {
 	list, err := tokens.List()
 	if err != nil || len(list) > 0 {
 		return err
 	}
-	plain, _, err := tokens.Add(transport.Token{Principal: "local", Scope: policy.ScopeAdmin, Profiles: []string{"*"}})
+	t := transport.Token{Principal: "local", Scope: policy.ScopeAdmin, Profiles: []string{"*"}}
+	plain, id, err := tokens.Add(t)
 	if err != nil {
 		return err
+	}
+	t.ID = id
+	if err := record(tokenNote("added", t)); err != nil {
+		return errors.Join(err, tokens.Remove(id))
 	}
 	_, err = fmt.Fprintf(a.stderr, "mcp-gate: bearer token, shown this once (mcp-gate token add makes others):\n%s\n", plain)
 	return err

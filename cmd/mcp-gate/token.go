@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/mcp-gate/mcp-gate/transport"
 	"github.com/spf13/cobra"
@@ -46,10 +48,21 @@ paths /mcp/p/NAME of these profiles.`,
 				if err != nil {
 					return err
 				}
-				return t.Remove(args[0])
+				if err := t.Remove(args[0]); err != nil {
+					return err
+				}
+				return a.recordToken(tokenNote("removed", transport.Token{ID: args[0]}))
 			},
 		})
 	return c
+}
+
+func (a *app) recordToken(e audit.Event) error {
+	h, err := a.home()
+	if err != nil {
+		return err
+	}
+	return recordOnce(h, e)
 }
 
 func (a *app) tokens() (*transport.TokenFile, error) {
@@ -74,6 +87,10 @@ func (a *app) tokenAdd(token transport.Token) error {
 	plain, id, err := t.Add(token)
 	if err != nil {
 		return err
+	}
+	token.ID = id
+	if err := a.recordToken(tokenNote("added", token)); err != nil {
+		return errors.Join(err, t.Remove(id)) // a token that nobody can see came about is none
 	}
 	if a.json {
 		return a.print(map[string]string{"id": id, "token": plain})

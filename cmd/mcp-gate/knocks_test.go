@@ -1,0 +1,42 @@
+package main
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+)
+
+// Requests without a token are written down, and cannot fill the log.
+func TestRefusedRequestsShareALine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var notes []string
+		k := &knocks{record: func(e audit.Event) error { notes = append(notes, e.Note); return nil }, failed: func(err error) { t.Error(err) }}
+		for range 1000 {
+			k.refused("this token is not known", "127.0.0.1:1")
+		}
+		if len(notes) != 1 {
+			t.Fatalf("at once: %q", notes)
+		}
+		time.Sleep(knockEach + time.Second)
+		synctest.Wait()
+		k.refused("a bearer token is required", "127.0.0.1:2")
+		k.refused("a bearer token is required", "127.0.0.1:3")
+		k.flush()
+		want := []string{
+			"1 HTTP requests refused, the last one: this token is not known; from 127.0.0.1:1",
+			"999 HTTP requests refused, the last one: this token is not known; from 127.0.0.1:1",
+			"1 HTTP requests refused, the last one: a bearer token is required; from 127.0.0.1:2",
+			"1 HTTP requests refused, the last one: a bearer token is required; from 127.0.0.1:3",
+		}
+		if len(notes) != len(want) {
+			t.Fatalf("got %q", notes)
+		}
+		for i := range want {
+			if notes[i] != want[i] {
+				t.Errorf("line %d is %q, want %q", i, notes[i], want[i])
+			}
+		}
+	})
+}
