@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/mcp-gate/mcp-gate/internal/flock"
 )
@@ -21,12 +23,20 @@ const maxLock = 64 << 20
 // Any number of processes may share them: a change is made to what is in the
 // file at that moment, under a lock that the operating system takes away from a
 // process that dies, and a reader sees the file before it or after it. Safe for
-// concurrent use; it holds nothing in memory.
-type Ledger struct{ lock, dir string }
+// concurrent use.
+type Ledger struct {
+	lock, dir string
+
+	mu   sync.Mutex // guards what follows
+	text []byte     // of the lock, as it was last taken apart
+	last Lock       // what it said; nobody changes it
+}
 
 // NewLedger returns the ledger of a lock file and a folder of definitions. Both
 // are made by the first change; their parent folders must exist by then.
-func NewLedger(lockFile, catalogDir string) *Ledger { return &Ledger{lockFile, catalogDir} }
+func NewLedger(lockFile, catalogDir string) *Ledger {
+	return &Ledger{lock: lockFile, dir: catalogDir}
+}
 
 // Load reads the lock. No file is an empty lock. With an error comes a lock that
 // is broken, so that a caller who only reports the error holds everything.
@@ -44,12 +54,33 @@ func (d *Ledger) load() (Lock, []byte, error) {
 		err = fmt.Errorf("read accepted definitions: %w", err)
 		return Lock{Broken: err}, nil, err
 	}
+	if l, ok := d.known(text); ok {
+		return l, text, nil
+	}
 	l, err := ParseLock(text)
 	if err != nil {
 		err = fmt.Errorf("read accepted definitions: %s: %w", d.lock, err)
 		return Lock{Broken: err}, nil, err
 	}
+	d.remember(text, l)
 	return l, text, nil
+}
+
+// known is the lock with this text, where it was taken apart last. The caller
+// may put other records into it.
+func (d *Ledger) known(text []byte) (Lock, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.text == nil || !bytes.Equal(text, d.text) {
+		return Lock{}, false
+	}
+	return Lock{Servers: maps.Clone(d.last.Servers)}, true
+}
+
+func (d *Ledger) remember(text []byte, l Lock) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.text, d.last = text, Lock{Servers: maps.Clone(l.Servers)}
 }
 
 func readAtMost(path string, n int64) ([]byte, error) {
@@ -87,7 +118,7 @@ func (d *Ledger) Update(edit func(*Lock) ([]Tool, error)) (_ Lock, err error) {
 	if err != nil {
 		return l, err
 	}
-	if err := d.keep(keep); err != nil { // first: a lock never names bytes that are not there
+	if err := d.keep(l, keep); err != nil { // first: a lock never names bytes that are not there
 		return l, err
 	}
 	if string(after) == string(before) || (before == nil && len(l.Servers) == 0) {
@@ -96,6 +127,7 @@ func (d *Ledger) Update(edit func(*Lock) ([]Tool, error)) (_ Lock, err error) {
 	if err := writeAtomic(d.lock, after); err != nil {
 		return l, fmt.Errorf("write accepted definitions: %w", err)
 	}
+	d.remember(after, l)
 	return l, nil
 }
 
@@ -149,8 +181,14 @@ func (j Judgement) accepted() []Tool {
 // altered.
 func (d *Ledger) keepMissing(j Judgement) error {
 	var lost []Tool
+	packs := map[string]map[string]Tool{}
 	for _, t := range j.accepted() {
-		if _, err := d.Definition(t.ID, t.Digest); err != nil {
+		pack, ok := packs[t.ID.Server]
+		if !ok {
+			pack = d.pack(t.ID.Server)
+			packs[t.ID.Server] = pack
+		}
+		if pack[t.ID.Tool].Digest != t.Digest {
 			lost = append(lost, t)
 		}
 	}
@@ -163,30 +201,99 @@ func (d *Ledger) keepMissing(j Judgement) error {
 
 func (d *Ledger) file(digest string) string { return filepath.Join(d.dir, digest+".json") }
 
-// keep stores definitions under their digests. Bytes that are there already
-// stay: of the spellings of one definition, the one accepted first is shown.
-func (d *Ledger) keep(tools []Tool) error {
+// keep stores definitions under their digests, and packs them with what else the
+// lock holds of their servers. Bytes that are there already stay: of the
+// spellings of one definition, the one accepted first is shown. What was kept
+// outlasts a crash by the packs alone, so that a thousand definitions wait for
+// the disk once.
+func (d *Ledger) keep(l Lock, tools []Tool) error {
 	if len(tools) == 0 {
 		return nil
 	}
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return fmt.Errorf("keep definitions: %w", err)
 	}
+	fresh := map[string]map[string]Tool{} // by alias and name
 	for _, t := range tools {
-		if _, err := d.Definition(t.ID, t.Digest); err == nil {
-			continue
-		}
-		if err := writeAtomic(d.file(t.Digest), t.Raw); err != nil {
+		kept, err := d.keepOne(t)
+		if err != nil {
 			return fmt.Errorf("keep the definition of %v: %w", t.ID, err)
 		}
+		if fresh[t.ID.Server] == nil {
+			fresh[t.ID.Server] = map[string]Tool{}
+		}
+		fresh[t.ID.Server][t.ID.Tool] = kept
 	}
-	return nil
+	for alias, few := range fresh {
+		pack := d.pack(alias)
+		for key, r := range l.Servers {
+			if Alias(key) != alias {
+				continue
+			}
+			for name, pin := range r.Tools {
+				if old := pack[name]; few[name].Digest == "" && old.Digest == pin.Digest {
+					few[name] = old
+				}
+			}
+		}
+		all := make([]Tool, 0, len(few))
+		for _, name := range slices.Sorted(maps.Keys(few)) {
+			all = append(all, few[name])
+		}
+		if err := d.writePack(alias, all); err != nil {
+			return fmt.Errorf("keep the definitions of %s: %w", alias, err)
+		}
+	}
+	return syncDir(d.dir)
+}
+
+// keepOne writes the file of a definition, unless it is there, and returns what
+// is in it then.
+func (d *Ledger) keepOne(t Tool) (Tool, error) {
+	path := d.file(t.Digest)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		if old, err := d.Definition(t.ID, t.Digest); err == nil {
+			return old, nil
+		}
+		return t, replace(path, t.Raw)
+	}
+	if err != nil {
+		return t, err
+	}
+	_, err = f.Write(t.Raw)
+	return t, errors.Join(err, f.Close())
 }
 
 // Definition returns the kept definition with this digest as the tool's. Bytes
 // that are not what their name says are an error, like a missing file, which
 // wraps [fs.ErrNotExist].
 func (d *Ledger) Definition(id ToolID, digest string) (Tool, error) {
+	t, err := d.filed(id, digest)
+	if err == nil {
+		return t, nil
+	}
+	packed := d.pack(id.Server)[id.Tool]
+	if packed.Digest != digest {
+		return Tool{}, err
+	}
+	if t, old := checked(packed); old == nil {
+		return t, nil
+	}
+	return Tool{}, err
+}
+
+// checked reads a packed definition anew: its bytes must be what its head says.
+func checked(packed Tool) (Tool, error) {
+	t, err := NewTool(packed.ID.Server, packed.Raw)
+	if err == nil && (t.ID != packed.ID || t.Digest != packed.Digest) {
+		err = fmt.Errorf("definition of %v: the pack holds other bytes than it says", packed.ID)
+	}
+	return t, err
+}
+
+// filed is Definition from the definition's own file.
+func (d *Ledger) filed(id ToolID, digest string) (Tool, error) {
 	if !isDigest(digest) {
 		return Tool{}, fmt.Errorf("definition of %v: %.80q is no digest", id, digest)
 	}
@@ -211,18 +318,50 @@ func (d *Ledger) Definition(id ToolID, digest string) (Tool, error) {
 // that is started in another way than when it was accepted. A definition whose
 // bytes are lost or altered is left out; the error, which joins one for each,
 // leaves the others true. Owner gives the owner's word on a tool; nil: none.
+//
+// Definitions come from the server's pack, which is believed by its checksum:
+// they are for lists and searches until the server shows what it has.
+// [Ledger.Shown] looks at each.
 func (d *Ledger) Entries(l Lock, key, serverID string, owner func(tool string) Override) ([]Entry, error) {
+	return d.entries(l, key, serverID, owner, func(t Tool) (Tool, bool) { return t, true })
+}
+
+// Shown is Entries for a server that shows these tools now. Each definition is
+// held against its digest.
+func (d *Ledger) Shown(l Lock, o Offer, owner func(tool string) Override) ([]Entry, error) {
+	shown := map[string]Tool{}
+	for _, t := range o.Tools {
+		shown[t.Tool.ID.Tool] = t.Tool
+	}
+	return d.entries(l, o.Key, o.ServerID, owner, func(packed Tool) (Tool, bool) {
+		if now := shown[packed.ID.Tool]; now.Digest == packed.Digest && bytes.Equal(now.Raw, packed.Raw) {
+			return now, true // its digest was taken when it came
+		}
+		t, err := checked(packed)
+		return t, err == nil
+	})
+}
+
+func (d *Ledger) entries(l Lock, key, serverID string, owner func(tool string) Override, believe func(packed Tool) (Tool, bool)) ([]Entry, error) {
 	r := l.Servers[key]
 	if l.Broken != nil || r.ServerID != serverID {
 		return nil, nil
 	}
 	var entries []Entry
 	var lost []error
+	pack := d.pack(Alias(key))
 	for _, name := range slices.Sorted(maps.Keys(r.Tools)) {
-		t, err := d.Definition(ToolID{Alias(key), name}, r.Tools[name].Digest)
-		if err != nil {
-			lost = append(lost, err)
-			continue
+		t, digest := pack[name], r.Tools[name].Digest
+		ok := t.Digest == digest
+		if ok {
+			t, ok = believe(t)
+		}
+		if !ok {
+			var err error
+			if t, err = d.filed(ToolID{Alias(key), name}, digest); err != nil {
+				lost = append(lost, err)
+				continue
+			}
 		}
 		var word Override
 		if owner != nil {
@@ -233,9 +372,18 @@ func (d *Ledger) Entries(l Lock, key, serverID string, owner func(tool string) O
 	return entries, errors.Join(lost...)
 }
 
-// writeAtomic replaces a file by one with this content that only its owner can
-// read. A reader sees the old file or the new one, also after a crash.
-func writeAtomic(path string, content []byte) (err error) {
+// writeAtomic is replace, and makes it last.
+func writeAtomic(path string, content []byte) error {
+	if err := replace(path, content); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// replace puts a file with this content, which only its owner can read, in the
+// place of another. A reader sees the old file or the new one, also after a
+// crash.
+func replace(path string, content []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // with mode 0600
 	if err != nil {
 		return err
@@ -252,8 +400,5 @@ func writeAtomic(path string, content []byte) (err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return os.Rename(f.Name(), path)
 }

@@ -146,7 +146,7 @@ func TestDefinitionsAreCheckedAgainstTheirName(t *testing.T) {
 		"cut":     func() error { return os.WriteFile(d.file(a.Digest), []byte(toolA[:20]), 0o600) },
 		"lost":    func() error { return os.Remove(d.file(a.Digest)) },
 	} {
-		if err := damage(); err != nil {
+		if err := errors.Join(damage(), os.Remove(d.packFile("git-hub"))); err != nil {
 			t.Fatal(err)
 		}
 		all, err := d.Entries(l, o.Key, o.ServerID, nil)

@@ -63,18 +63,24 @@ func (a *acceptance) reload() catalog.Lock {
 }
 
 func (a *acceptance) Known(alias string) ([]catalog.Entry, string) {
+	return a.recorded(alias, func(lock catalog.Lock, s config.Server) ([]catalog.Entry, error) {
+		return a.ledger.Entries(lock, s.Key, s.ID(), ownerOf(s))
+	})
+}
+
+func (a *acceptance) recorded(alias string, entries func(catalog.Lock, config.Server) ([]catalog.Entry, error)) ([]catalog.Entry, string) {
 	a.mu.Lock()
 	lock, s := a.lock, a.servers[alias]
 	a.mu.Unlock()
-	entries, err := a.ledger.Entries(lock, s.Key, s.ID(), ownerOf(s))
+	found, err := entries(lock, s)
 	if err != nil {
 		a.log.Warn("an accepted definition is lost", "server", alias, "error", err)
 	}
 	record := lock.Servers[s.Key]
 	if lock.Broken != nil || record.ServerID != s.ID() || record.Instructions == nil {
-		return entries, ""
+		return found, ""
 	}
-	return entries, record.Instructions.Text
+	return found, record.Instructions.Text
 }
 
 func (a *acceptance) Offer(alias string, o catalog.Offer) (catalog.Judgement, []catalog.Entry, string) {
@@ -86,7 +92,9 @@ func (a *acceptance) Offer(alias string, o catalog.Offer) (catalog.Judgement, []
 	a.mu.Lock()
 	a.judged[alias] = lock.Servers[a.servers[alias].Key]
 	a.mu.Unlock()
-	entries, text := a.Known(alias)
+	entries, text := a.recorded(alias, func(lock catalog.Lock, s config.Server) ([]catalog.Entry, error) {
+		return a.ledger.Shown(lock, o, ownerOf(s))
+	})
 	return j, entries, text
 }
 
