@@ -126,9 +126,9 @@ var definitions = map[string][]string{
 		`{"name":"delete_issue","description":"Delete an issue for ever","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}`,
 	},
 	"mail": {
-		`{"name":"get_mail","description":"Get a mail"}`,
-		`{"name":"send_mail","description":"Send a mail"}`,
-		`{"name":"get_issue","description":"Get the mail of an issue"}`,
+		`{"name":"get_mail","description":"Get a mail","inputSchema":{"type":"object"}}`,
+		`{"name":"send_mail","description":"Send a mail","inputSchema":{"type":"object"}}`,
+		`{"name":"get_issue","description":"Get the mail of an issue","inputSchema":{"type":"object"}}`,
 	},
 }
 
@@ -845,6 +845,32 @@ func TestAToolThatIsNoneCostsTheOthersNothing(t *testing.T) {
 	r.gate.Offer("hub", raws([]string{`null`, `{"description":"no name"}`, `{"name":"a","name":"b"}`, `{"name":"get_good"}`, `[]`}))
 	if _, ok := r.gate.Tools().ByID(catalog.ToolID{Server: "hub", Tool: "get_good"}); !ok || len(r.gate.Tools().Entries()) != 4 {
 		t.Errorf("known are %v", r.gate.Tools().Entries())
+	}
+}
+
+// One definition that clients cannot read costs the others nothing: it is left
+// out of the list, and called by call_tool.
+func TestAListIsOneThatClientsCanRead(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Profiles[""] = Profile{Exposure: Direct, Servers: []string{"hub"}, Authority: engagement.DefaultAuthority()}
+	})
+	r.gate.Offer("hub", raws([]string{
+		`{"name":"get_good","inputSchema":{"type":"object"}}`, `{"name":"get_none"}`, `{"name":"get_text","inputSchema":"object"}`,
+		`{"name":"get_ref","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/$defs/gone"}}}}`, `{"name":"get_int","inputSchema":{"type":"object","properties":{"a":{"type":"int"}}}}`,
+		`{"name":"get_draft","inputSchema":{"$schema":"draft-99","type":"object"}}`, `{"name":"get_null","inputSchema":{"type":"object"},"description":null}`,
+	}))
+	s := r.open(t, Identity{})
+	list, err := s.ListTools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, listed := range map[string]bool{"good": true, "none": false, "text": false, "ref": false, "int": false, "draft": true, "null": false} {
+		if strings.Contains(string(list), `"hub_get_`+name+`"`) != listed {
+			t.Errorf("%s: want it listed %v", name, listed)
+		}
+		if out := s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/get_` + name + `","arguments":{}}`)}); out.Result == nil || decode(t, out).IsError {
+			t.Errorf("%s: a call gives %+v", name, out)
+		}
 	}
 }
 

@@ -206,6 +206,9 @@ func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
 		case exposure == Direct:
 			raw, err = e.Renamed(set.DirectName(i))
 		}
+		if err == nil && exposure == Direct {
+			err = catalog.Listable(raw)
+		}
 		if err != nil {
 			s.g.opts.Log.Warn("a tool is left out of the list", "tool", e.ID.String(), "error", err)
 			continue

@@ -166,6 +166,11 @@ func (a *app) toolsList(ctx context.Context) (err error) {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	for _, entry := range set.Entries() {
+		if err := catalog.Listable(entry.Raw); entry.Raw != nil && err != nil {
+			fmt.Fprintf(a.stderr, "mcp-gate: %s is left out of lists beside others, and called by call_tool: %s\n", inbox.DisplayLine(entry.ID.String()), inbox.DisplayLine(err.Error()))
+		}
+	}
 	a.tellFailures(a.stderr, e.pool.Status())
 	switch left := len(e.cfg.Refused); {
 	case len(e.cfg.Servers) > 0:
