@@ -31,8 +31,8 @@
 //
 // # Durability
 //
-// An event is one write(2) before [Log.Record] returns: it survives the death
-// of the process at any point. It survives the death of the machine only once
+// An event is written, with those that wait beside it in one write(2), before
+// [Log.Record] returns: it survives the death of the process at any point. It survives the death of the machine only once
 // the kernel has written it out, unless [Options.Sync] is set. After a power
 // cut the head may be newer than the log; verification then says cut-tail,
 // which is what it is.

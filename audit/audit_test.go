@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -499,6 +500,115 @@ func TestSyncIsForIntentsAboveRead(t *testing.T) {
 				t.Errorf("%d syncs, want %d", f.syncs, tt.want)
 			}
 		})
+	}
+}
+
+// heldFile lets nothing through before it is released, and counts.
+type heldFile struct {
+	logFile
+	writes, syncs         atomic.Int64
+	holdWrites, holdSyncs chan struct{} // nil: nothing is held
+}
+
+func (f *heldFile) Write(b []byte) (int, error) {
+	f.writes.Add(1)
+	if f.holdWrites != nil {
+		<-f.holdWrites
+	}
+	return f.logFile.Write(b)
+}
+
+func (f *heldFile) Sync() error {
+	f.syncs.Add(1)
+	if f.holdSyncs != nil {
+		<-f.holdSyncs
+	}
+	return f.logFile.Sync()
+}
+
+// held opens a log on a heldFile that holds nothing yet.
+func held(t *testing.T, opts Options) (*Log, *heldFile) {
+	t.Helper()
+	f := &heldFile{}
+	opts.create = func(dir, name string) (logFile, headFile, error) {
+		file, head, err := createFiles(dir, name)
+		f.logFile = file
+		return f, head, err
+	}
+	return open(t, opts), f
+}
+
+// eventually waits for what other goroutines are about to do.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("never happened: " + what)
+		}
+	}
+}
+
+func (l *Log) waits() int {
+	l.queue.Lock()
+	defer l.queue.Unlock()
+	return len(l.waiting)
+}
+
+func TestEventsThatWaitShareAWrite(t *testing.T) {
+	dir := t.TempDir()
+	l, f := held(t, Options{Dir: dir})
+	f.holdWrites = make(chan struct{})
+	const n = 20
+	var wg sync.WaitGroup
+	errs := make(chan error, n+1)
+	wg.Go(func() { errs <- l.Record(intent("first")) })
+	eventually(t, "the first write", func() bool { return f.writes.Load() == 2 }) // the file's first line is one
+	for i := range n {
+		wg.Go(func() { errs <- l.Record(intent(fmt.Sprint("c", i))) })
+	}
+	eventually(t, "the others wait", func() bool { return l.waits() == n })
+	close(f.holdWrites)
+	wg.Wait()
+	for range n + 1 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := f.writes.Load(); got != 3 {
+		t.Errorf("%d writes, want 3", got)
+	}
+	if r := verify(t, dir, VerifyOptions{}); !r.OK() || r.Events != n+2 {
+		t.Errorf("damages %v, %d events", r.Damages(), r.Events)
+	}
+}
+
+func TestWaitForTheDiskHoldsUpNoReading(t *testing.T) {
+	l, f := held(t, Options{Dir: t.TempDir(), Sync: true})
+	f.holdSyncs = make(chan struct{})
+	write := intent("w")
+	write.Class = "destructive"
+	var wg sync.WaitGroup
+	var done atomic.Int64
+	record1 := func() {
+		if err := l.Record(write); err != nil {
+			t.Error(err)
+		}
+		done.Add(1)
+	}
+	wg.Go(record1)
+	eventually(t, "the first wait", func() bool { return f.syncs.Load() == 1 })
+	for range 8 {
+		wg.Go(record1)
+	}
+	record(t, l, intent("r"), outcome("r"))
+	eventually(t, "the others are written", func() bool { return l.Head().Events == 12 })
+	if done.Load() != 0 {
+		t.Error("an intent above read did not wait for the disk")
+	}
+	close(f.holdSyncs)
+	wg.Wait()
+	if got := f.syncs.Load(); got != 2 {
+		t.Errorf("%d waits for the disk, want one for the first and one for those that came meanwhile", got)
 	}
 }
 

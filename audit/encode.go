@@ -113,7 +113,12 @@ func appendQuoted(dst []byte, text string, limit int) []byte {
 // appendVisible appends text with every character that does not print escaped
 // as in JSON, and quotes and backslashes too if quoted is set.
 func appendVisible(dst []byte, text string, quoted bool) []byte {
-	for i := 0; i < len(text); {
+	i := 0
+	for i < len(text) && text[i] >= 0x20 && text[i] < 0x7f && text[i] != '"' && text[i] != '\\' {
+		i++
+	}
+	dst = append(dst, text[:i]...) // mostly all of it
+	for i < len(text) {
 		c := text[i]
 		if c < utf8.RuneSelf {
 			i++

@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +27,10 @@ const (
 	// marksKept bounds what a first line says about other chains. Every chain but
 	// those that started at the same moment is then named by a later one.
 	marksKept = 4
+	// maxWrite is the size from which lines that wait are written without those
+	// behind them.
+	maxWrite = 64 << 10
+	maxSpare = 64
 )
 
 // Options say where and how a process writes its chain.
@@ -71,7 +77,15 @@ type Log struct {
 	opts Options // immutable
 	base string  // immutable: the files' names up to their number
 
+	queue   sync.Mutex // guards waiting and spare; never held across a write
+	waiting []*turn    // events in the order of their lines
+	spare   []*turn
+
+	disk   sync.Mutex    // held while the disk is waited for; taken before mu
+	synced atomic.Uint64 // what the disk has, by number
+
 	mu     sync.Mutex // guards what follows; held across the write, so that lines are whole and in order
+	batch  []*turn    // being written
 	file   logFile
 	head   headFile
 	name   string // of the current file
@@ -83,7 +97,9 @@ type Log struct {
 	last   [sha256.Size]byte
 	torn   bool // the file may end in part of a line, from size on
 	sealer *sealer
-	buf    []byte
+	buf    []byte            // lines on their way
+	lines  uint64            // in buf
+	tip    [sha256.Size]byte // of the last of them
 	closed bool
 }
 
@@ -167,6 +183,14 @@ func (l *Log) begin() error {
 	return l.append(&l.first)
 }
 
+// turn is an event on its way into the file.
+type turn struct {
+	event Event
+	done  bool
+	err   error
+	file  logFile // the one it is in
+}
+
 // Record writes one event and returns once the kernel has it; Seq, Time and
 // the fields that tie files together are set here. An error means that the
 // event may be missing from the record or is not vouched for: what it would
@@ -174,27 +198,103 @@ func (l *Log) begin() error {
 // usable, and a later event may succeed.
 func (l *Log) Record(e Event) error {
 	e.File, e.Next, e.Seen = "", "", nil
+	t := l.enqueue(&e)
+	runtime.Gosched() // others that are about to record may share the write
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	if !t.done { // whoever comes first writes for all who wait
+		l.writeWaiting()
+	}
+	l.mu.Unlock()
+	err, file, seq := t.err, t.file, t.event.Seq
+	l.free(t)
+	if err == nil && l.opts.Sync && e.Kind == Intent && e.Class != "read" {
+		err = l.sync(file, seq)
+	}
+	return err
+}
+
+func (l *Log) enqueue(e *Event) *turn {
+	l.queue.Lock()
+	defer l.queue.Unlock()
+	var t *turn
+	if n := len(l.spare); n > 0 {
+		t, l.spare = l.spare[n-1], l.spare[:n-1]
+	} else {
+		t = new(turn)
+	}
+	*t = turn{event: *e}
+	l.waiting = append(l.waiting, t)
+	return t
+}
+
+func (l *Log) free(t *turn) {
+	l.queue.Lock()
+	defer l.queue.Unlock()
+	if len(l.spare) < maxSpare {
+		l.spare = append(l.spare, t)
+	}
+}
+
+// writeWaiting writes every event that waits, in as few writes as files and
+// the buffer allow.
+func (l *Log) writeWaiting() {
+	l.queue.Lock()
+	l.batch, l.waiting = l.waiting, l.batch[:0]
+	l.queue.Unlock()
+	for rest := l.batch; len(rest) > 0; {
+		n, err := l.writeSome(rest)
+		for _, t := range rest[:n] {
+			t.done, t.err, t.file = true, err, l.file
+		}
+		rest = rest[n:]
+	}
+}
+
+// writeSome writes the first of turns and returns how many it has settled.
+func (l *Log) writeSome(turns []*turn) (int, error) {
 	if l.closed {
-		return fmt.Errorf("record %s: %w", e.Kind, ErrClosed)
+		return 1, fmt.Errorf("record %s: %w", turns[0].event.Kind, ErrClosed)
 	}
 	if l.size >= l.opts.MaxBytes {
 		if err := l.rotate(); err != nil {
-			return fmt.Errorf("start the file after %s: %w", l.name, err)
+			return len(turns), fmt.Errorf("start the file after %s: %w", l.name, err)
 		}
 	}
 	if err := l.begin(); err != nil {
-		return err
+		return len(turns), err
 	}
-	if err := l.append(&e); err != nil {
-		return err
-	}
-	if l.opts.Sync && e.Kind == Intent && e.Class != "read" {
-		if err := l.file.Sync(); err != nil {
-			return fmt.Errorf("sync audit file %s: %w", l.name, err)
+	for i, t := range turns {
+		l.addLine(&t.event)
+		if room := l.opts.MaxBytes - l.size; int64(len(l.buf)) >= min(room, maxWrite) {
+			return i + 1, l.flush()
 		}
 	}
+	return len(turns), l.flush()
+}
+
+// sync waits until the disk has the event numbered seq, which is in file. One
+// wait serves all whose lines were written before it began, and holds up nobody
+// who writes.
+func (l *Log) sync(file logFile, seq uint64) error {
+	l.disk.Lock()
+	defer l.disk.Unlock()
+	if l.synced.Load() >= seq {
+		return nil
+	}
+	l.mu.Lock()
+	if l.file == file {
+		seq = l.seq
+	}
+	name := l.name
+	l.mu.Unlock()
+	err := file.Sync()
+	switch {
+	case l.synced.Load() >= seq: // rotating, or closing, waited for the disk as well
+		return nil
+	case err != nil:
+		return fmt.Errorf("sync audit file %s: %w", name, err)
+	}
+	l.synced.Store(seq)
 	return nil
 }
 
@@ -211,27 +311,54 @@ func (l *Log) rotate() error {
 		return errors.Join(err, file.Close(), head.Close())
 	}
 	first := Event{Kind: Continue, File: name, Seen: []Mark{l.mark()}}
-	err = errors.Join(err, l.file.Sync(), l.file.Close(), l.head.Close())
+	err = errors.Join(err, l.endFile())
 	l.enter(file, head, first)
 	return err
 }
 
-// append writes e as the next line and then the head. A line that did not get
-// through whole is taken back and takes no number.
+// endFile has the disk take the current file, and closes it.
+func (l *Log) endFile() error {
+	err := l.file.Sync()
+	if err == nil {
+		l.synced.Store(l.seq)
+	}
+	return errors.Join(err, l.file.Close(), l.head.Close())
+}
+
+// append writes e as the next line and then the head.
 func (l *Log) append(e *Event) error {
+	l.addLine(e)
+	return l.flush()
+}
+
+// addLine puts e into the buffer as the next line.
+func (l *Log) addLine(e *Event) {
+	if l.lines == 0 {
+		l.tip = l.last
+	}
+	l.lines++
+	e.Seq, e.Time = l.seq+l.lines, l.opts.Now()
+	start := len(l.buf)
+	l.buf = append(l.appendLine(l.buf, e), '\n')
+	l.tip = sha256.Sum256(l.buf[start : len(l.buf)-1])
+}
+
+// flush writes the lines of the buffer and then the head. If they do not get
+// through whole they are taken back, and take no numbers.
+func (l *Log) flush() error {
+	lines := l.lines
+	defer func() { l.buf, l.lines = l.buf[:0], 0 }()
 	if err := l.mend(); err != nil {
 		return err
 	}
-	e.Seq, e.Time = l.seq+1, l.opts.Now()
-	l.buf = append(l.appendLine(l.buf[:0], e), '\n')
 	if n, err := l.file.Write(l.buf); err != nil {
 		l.torn = n > 0
 		return errors.Join(fmt.Errorf("write audit file %s: %w", l.name, err), l.mend())
 	}
-	l.seq++
-	l.events++
+	l.seq += lines
+	l.events += lines
 	l.size += int64(len(l.buf))
-	l.last = sha256.Sum256(l.buf[:len(l.buf)-1])
+	l.last = l.tip
 	l.buf = appendHead(l.buf[:0], l.name, l.events, l.last[:], l.sealer)
 	if _, err := l.head.WriteAt(l.buf, 0); err != nil {
 		return fmt.Errorf("write head of audit file %s: %w", l.name, err)
@@ -257,7 +384,7 @@ func (l *Log) appendLine(dst []byte, e *Event) []byte {
 	dst = appendEvent(dst, e)
 	dst = append(dst, `,"prev":"`...)
 	if e.Seq > 1 {
-		dst = hex.AppendEncode(dst, l.last[:])
+		dst = hex.AppendEncode(dst, l.tip[:])
 	}
 	dst = append(dst, '"')
 	return append(l.sealer.seal(dst, dst[start:]), '}')
@@ -288,7 +415,7 @@ func (l *Log) Close() error {
 	if err == nil {
 		err = l.append(&Event{Kind: Stop})
 	}
-	return errors.Join(err, l.file.Sync(), l.file.Close(), l.head.Close())
+	return errors.Join(err, l.endFile())
 }
 
 // newestMarks reads the heads of the newest files, oldest first. Heads that

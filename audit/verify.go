@@ -58,7 +58,7 @@ type FileReport struct {
 	// for: a write that a crash cut short.
 	Torn bool `json:"torn,omitempty"`
 	// Unanchored counts the last lines that fit the chain but that no head vouches
-	// for; a crash between line and head leaves one.
+	// for; a crash between a write and its head leaves those of the write.
 	Unanchored int     `json:"unanchored,omitempty"`
 	Damage     *Damage `json:"damage,omitempty"`
 }
