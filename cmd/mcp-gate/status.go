@@ -16,7 +16,7 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show the gates that run, their sessions and servers",
+		Use: "status", Short: "Show the gates that run, their sessions and servers, and what a yes proves here",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return a.status() },
 	}
@@ -34,6 +34,15 @@ type configuredDoc struct {
 
 func (a *app) status() error {
 	h, cfg, _, err := a.load()
+	if errors.Is(err, os.ErrPermission) {
+		if proof, proofErr := a.proof(h); proofErr == nil && proof.Boundary {
+			if a.json {
+				return a.print(map[string]any{"home": h.Dir, "proof": proof})
+			}
+			proof.show(a.stdout)
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -53,8 +62,12 @@ func (a *app) status() error {
 	if err != nil {
 		return err
 	}
+	proof, err := a.proof(h)
+	if err != nil {
+		return err
+	}
 	if a.json {
-		return a.print(map[string]any{"home": h.Dir, "gates": docs, "configured": configured(cfg), "attention": attention})
+		return a.print(map[string]any{"home": h.Dir, "gates": docs, "configured": configured(cfg), "attention": attention, "proof": proof})
 	}
 	fmt.Fprintf(a.stdout, "home  %s\n", h.Dir)
 	if len(docs) == 0 {
@@ -68,6 +81,7 @@ func (a *app) status() error {
 	if attention != nil {
 		fmt.Fprintf(a.stdout, "asked %d times in 30 days; %d calls ran by a grant and %d in review instead\n", attention.Asks, attention.Grants, attention.Reviews)
 	}
+	proof.show(a.stdout)
 	fmt.Fprintln(a.stdout, "configured:")
 	w := tabwriter.NewWriter(a.stdout, 2, 0, 2, ' ', 0)
 	for _, c := range configured(cfg) {
