@@ -109,12 +109,16 @@ func (g *Gate) judged(s Server, tools []catalog.Tool) offering {
 	o.Key, o.ServerID, o.Manual = s.Key, s.ID, s.Manual
 	j, entries, text := g.opts.Acceptance.Offer(s.Alias, o)
 	now.entries, now.instructions = entries, text
+	known := map[catalog.ToolID]bool{}
+	for _, e := range entries {
+		known[e.ID] = true
+	}
 	for _, st := range j.Tools {
 		now.states[st.ID] = st.State
 		if st.State != catalog.Accepted {
 			g.opts.Log.Warn("a tool is held back", "tool", st.ID.String(), "state", st.State, "why", st.Why, "try", "mcp-gate accept "+st.ID.String())
 		}
-		if !slices.ContainsFunc(now.entries, func(e catalog.Entry) bool { return e.ID == st.ID }) {
+		if !known[st.ID] {
 			// Its name may be told; no other word of a stranger's.
 			now.entries = append(now.entries, catalog.Entry{Tool: catalog.Tool{ID: st.ID}})
 		}

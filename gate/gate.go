@@ -192,6 +192,9 @@ type Gate struct {
 	features features
 	relay    relay
 
+	answered chan struct{} // see Answered
+	answer   sync.Once     // closes it
+
 	mu      sync.Mutex // guards what follows; never held across a call upstream
 	offered map[string]offering
 	live    map[*Session]bool
@@ -202,7 +205,7 @@ type Gate struct {
 
 // New returns a gate that knows no tools yet; [Gate.Offer] brings them.
 func New(opts Options) (*Gate, error) {
-	g := &Gate{opts: opts, offered: map[string]offering{}, live: map[*Session]bool{}}
+	g := &Gate{opts: opts, offered: map[string]offering{}, live: map[*Session]bool{}, answered: make(chan struct{})}
 	now := opts.ruling()
 	if len(now.servers) < len(opts.Servers) {
 		return nil, errors.New("two servers go by one name")

@@ -56,8 +56,9 @@ func (g *Gate) Rule(o Options) {
 	defer g.mu.Unlock()
 	for alias, offered := range g.offered {
 		entries := make([]catalog.Entry, len(offered.entries))
+		classes := g.accepted(next.servers[alias])
 		for i, e := range offered.entries {
-			entries[i] = g.reclassed(next.servers[alias], e)
+			entries[i] = reclassed(next.servers[alias], e, classes)
 		}
 		offered.entries = entries
 		g.offered[alias] = offered
@@ -65,21 +66,30 @@ func (g *Gate) Rule(o Options) {
 	g.renew()
 }
 
+// accepted are the classes of a server's accepted tools under the owner's
+// present word; nil where nothing is accepted.
+func (g *Gate) accepted(s Server) map[catalog.ToolID]catalog.Class {
+	if g.opts.Acceptance == nil {
+		return nil
+	}
+	classes := map[catalog.ToolID]catalog.Class{}
+	known, _ := g.opts.Acceptance.Known(s.Alias)
+	for _, e := range known {
+		classes[e.ID] = e.Class
+	}
+	return classes
+}
+
 // reclassed is an entry under the owner's present word, over the class that was
 // accepted with it.
-func (g *Gate) reclassed(s Server, e catalog.Entry) catalog.Entry {
+func reclassed(s Server, e catalog.Entry, accepted map[catalog.ToolID]catalog.Class) catalog.Entry {
 	if e.Raw == nil {
 		return e
 	}
-	if g.opts.Acceptance != nil {
-		known, _ := g.opts.Acceptance.Known(s.Alias)
-		for _, k := range known {
-			if k.ID == e.ID {
-				e.Class = k.Class
-				return e
-			}
-		}
+	class, ok := accepted[e.ID]
+	if !ok {
+		class = catalog.Classify(e.Tool, s.Trust, s.owner(e.ID.Tool))
 	}
-	e.Class = catalog.Classify(e.Tool, s.Trust, s.owner(e.ID.Tool))
+	e.Class = class
 	return e
 }

@@ -163,6 +163,7 @@ func (s *Session) ListTools(ctx context.Context) (json.RawMessage, error) {
 	if s.list == nil {
 		s.list = s.newList(ctx)
 	}
+	s.g.answer.Do(func() { close(s.g.answered) })
 	return s.list, nil
 }
 

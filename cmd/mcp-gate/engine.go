@@ -37,7 +37,10 @@ const (
 	askWait   = 50 * time.Second // clients' own limit is 60 s where they have one
 	firstList = 10 * time.Second
 	firstFind = 3 * time.Second
-	workPause = 2 * time.Second // between looks for calls that were allowed meanwhile
+	// firstAnswer is how long servers on record are started later for the first
+	// list's sake.
+	firstAnswer = 200 * time.Millisecond
+	workPause   = 2 * time.Second // between looks for calls that were allowed meanwhile
 )
 
 // engine is a running gate: servers, gate and audit log of one process.
@@ -315,7 +318,7 @@ func (e *engine) offer(alias string) {
 func (e *engine) run(ctx context.Context, a *app) {
 	ctx, e.cancel = context.WithCancel(ctx)
 	e.group, ctx = errgroup.WithContext(ctx)
-	e.group.Go(func() error { return ignoreEnd(e.pool.Run(ctx)) })
+	e.group.Go(func() error { return ignoreEnd(e.runServers(ctx)) })
 	e.group.Go(func() error { return e.gate.Run(ctx) })
 	if e.working {
 		e.group.Go(func() error { return e.gate.Work(ctx, workPause) })
@@ -328,6 +331,22 @@ func (e *engine) run(ctx context.Context, a *app) {
 	if e.working {
 		e.group.Go(func() error { return e.kept.collect(ctx) })
 	}
+}
+
+// runServers starts the servers and runs them until ctx ends. Where the first
+// list needs none of them it goes first, if a client asks for it soon: twenty
+// programs that start at once are what would delay it most.
+func (e *engine) runServers(ctx context.Context) error {
+	if e.working && e.gate.Recalled() {
+		soon := time.NewTimer(firstAnswer)
+		defer soon.Stop()
+		select {
+		case <-e.gate.Answered():
+		case <-soon.C:
+		case <-ctx.Done():
+		}
+	}
+	return e.pool.Run(ctx)
 }
 
 // Close ends the servers and closes the audit log.
