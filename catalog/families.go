@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // families are the words that find each other, see words/synonyms.txt. Keys
@@ -11,6 +12,7 @@ import (
 type families struct {
 	related   map[string][]relative
 	verbStems map[string]bool // the verbs among them
+	chatter   map[string]bool // stems of words/chatter.txt
 }
 
 type relative struct {
@@ -18,8 +20,11 @@ type relative struct {
 	weight float32
 }
 
-func mustFamilies() families {
-	f := families{related: map[string][]relative{}, verbStems: map[string]bool{}}
+// kinds are the families. They are read when tools are first searched.
+var kinds = sync.OnceValue(mustFamilies)
+
+func mustFamilies() *families {
+	f := &families{related: map[string][]relative{}, verbStems: map[string]bool{}, chatter: map[string]bool{}}
 	key := func(w string) string {
 		var out []string
 		for _, part := range strings.Split(w, "_") {
@@ -51,18 +56,31 @@ func mustFamilies() families {
 			if !ok {
 				return fmt.Errorf("no >")
 			}
+			var means []string
 			for _, y := range strings.Fields(to) {
-				f.relate(key(strings.TrimSpace(from)), key(y), meansWeight)
+				means = append(means, key(y))
+			}
+			for _, x := range strings.Fields(from) {
+				x = key(x)
+				for _, y := range means {
+					f.relate(x, y, meansWeight)
+				}
 			}
 		default:
 			return fmt.Errorf("%q is no kind of line", head)
 		}
 		return nil
 	})
+	eachLine("chatter", func(_, body string) error {
+		for _, w := range strings.Fields(body) {
+			f.chatter[stem(w)] = true
+		}
+		return nil
+	})
 	return f
 }
 
-func (f families) relate(x, y string, weight float32) {
+func (f *families) relate(x, y string, weight float32) {
 	if x == y {
 		return
 	}
@@ -72,9 +90,4 @@ func (f families) relate(x, y string, weight float32) {
 		return
 	}
 	f.related[x][i].weight = max(f.related[x][i].weight, weight)
-}
-
-// kin reports whether two stems are of one verb family.
-func (f families) kin(x, y string) bool {
-	return slices.ContainsFunc(f.related[x], func(r relative) bool { return r.stem == y })
 }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,31 +32,42 @@ const (
 	fields
 )
 
+// The numbers below were set on public collections of tools and requests, one
+// half of each (split by the tools asked for), and kept where the other half
+// gained as well. None of them is sharp.
 var (
-	fieldWeight = [fields]float32{3.2, 1.1, 1.6, 1.6, 0.7, 0.5}
-	fieldLength = [fields]float32{0.3, 0.2, 0.3, 0.5, 0.75, 0.6}
+	fieldWeight = [fields]float32{2.4, 1.1, 1.6, 1.1, 1, 0.8}
+	fieldLength = [fields]float32{0.3, 0.2, 0.3, 0.7, 0.75, 0.6}
 )
 
 const (
-	saturation = 1.3 // BM25's k1
+	saturation = 1.8 // BM25's k1
+	idfPower   = 0.8 // of how much a word tells
 
-	pairWeight  = 0.2  // of two words found side by side, against one word
-	nounWeight  = 0.55 // of a synonym of a noun, against the word itself
-	verbWeight  = 0.30 // of a relative of a verb
-	meansWeight = 0.30
-	nameBonus   = 0.9 // for a name that the query spells out whole
+	pairWeight   = 0.35 // of two words found side by side, against one word
+	joinWeight   = 0.7  // of two words that a tool writes as one
+	endingWeight = 0.5  // of a word that differs in its ending only
+	nounWeight   = 0.4  // of a synonym of a noun, against the word itself
+	verbWeight   = 0.45 // of a relative of a verb
+	meansWeight  = 0.6
+	nameBonus    = 0.9 // for a name that the query spells out whole
 
-	verbShare     = 0.6 // of a verb, which many tools have in other words
-	otherClass    = 0.65
-	otherVerb     = 0.85
+	verbShare     = 0.8 // of a verb, which many tools have in other words
+	chatterShare  = 0.5 // of a word that any request may have
+	numberShare   = 0.3 // of a number, which is an argument
+	otherClass    = 0.8
 	unknownWeight = 0.2 // of a word that no tool has: a name, a date
 
-	leastCovered = 0.12 // of the query's weight that a hit must have
-	leastOfBest  = 0.2  // of the best hit's score
+	leastFound   = 0.15 // of a need's weight that its best hit must have, or nothing fits
+	leastCovered = 0.03 // that every hit must have
+	leastOfBest  = 0.1  // of the best hit's score
 
 	mostIndexed = 1500 // bytes of a description that are indexed
 	mostQuery   = 2000 // bytes of a query that are read
 	mostParts   = 6    // needs of one query
+	mostHits    = 200  // that are answered
+
+	nameFound = 1e6 // what a tool gets that the query names, beyond any sum
 )
 
 // index is an inverted index over the weighted words of a set.
@@ -65,9 +77,8 @@ type index struct {
 	postings [][]posting
 	idf      []float32
 	names    [][]int32 // the terms of each entry's name, for the name bonus
-	verbs    []string  // stems of what entries do; the first is "", where it cannot be told
-	doing    []uint16  // the verb of each entry
 	class    []uint8   // what each entry's class is for a wish: 0 not told, 1 reads, 2 has an effect
+	sorted   []string  // the terms, for those that differ in their endings
 	spelled  map[string][]int32
 	unknown  float32 // the weight of a word that no tool has
 	scratch  sync.Pool
@@ -85,15 +96,15 @@ type counted struct {
 }
 
 func newIndex(entries []Entry) *index {
-	ix := &index{terms: map[string]int32{}, pairs: map[[2]int32]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries)), verbs: []string{""}, doing: make([]uint16, len(entries)), class: make([]uint8, len(entries))}
-	ix.scratch.New = func() any { return newScores(len(entries)) }
+	ix := &index{terms: map[string]int32{}, pairs: map[[2]int32]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries)), class: make([]uint8, len(entries))}
+	ix.scratch.New = func() any { return newScores(len(entries), len(ix.postings)) }
 	all := make([][]counted, len(entries))
 	lengths := make([][fields]float32, len(entries))
 	var average [fields]float32
-	c := counter{ix: ix, analyzer: newAnalyzer(), verbs: map[string]uint16{"": 0}}
+	c := counter{ix: ix, analyzer: newAnalyzer()}
 	for i, e := range entries {
 		all[i] = c.count(e, int32(i), &lengths[i])
-		ix.doing[i], ix.class[i] = c.verb(doing(e.Tool)), wishClass(e.Class.Permission)
+		ix.class[i] = wishClass(e.Class.Permission)
 		for f := range lengths[i] {
 			average[f] += lengths[i][f] / float32(len(entries))
 		}
@@ -111,6 +122,7 @@ func newIndex(entries []Entry) *index {
 		}
 	}
 	ix.weigh(len(entries))
+	ix.sorted = slices.Sorted(maps.Keys(ix.terms))
 	return ix
 }
 
@@ -122,17 +134,6 @@ type counter struct {
 	out      []counted
 	at       []int32 // where a term is in out, and for which entry that holds
 	seen     []int32
-	verbs    map[string]uint16
-}
-
-func (c *counter) verb(stem string) uint16 {
-	n, ok := c.verbs[stem]
-	if !ok && len(c.ix.verbs) < math.MaxUint16 {
-		n = uint16(len(c.ix.verbs))
-		c.ix.verbs = append(c.ix.verbs, stem)
-		c.verbs[stem] = n
-	}
-	return n
 }
 
 func wishClass(p engagement.Permission) uint8 {
@@ -210,14 +211,20 @@ func (ix *index) weigh(entries int) {
 	ix.idf = make([]float32, len(ix.postings))
 	for t, list := range ix.postings {
 		df := float64(len(list))
-		ix.idf[t] = float32(math.Log(1 + (n-df+0.5)/(df+0.5)))
+		ix.idf[t] = tells(n, df)
 	}
-	for stem := range lex().verbStems {
+	for stem := range kinds().verbStems {
 		if t, ok := ix.terms[stem]; ok {
 			ix.idf[t] *= verbShare
 		}
 	}
-	ix.unknown = float32(math.Log(1 + (n+0.5)/0.5))
+	ix.unknown = tells(n, 0)
+}
+
+// tells is how much a word tells that df of n tools have. In a small set a
+// rare word is rare by chance, so the rarest count less than BM25 has them.
+func tells(n, df float64) float32 {
+	return float32(math.Pow(math.Log(1+(n-df+0.5)/(df+0.5)), idfPower))
 }
 
 // analyzer turns text into terms: lower-case stems, without words that every
@@ -302,13 +309,13 @@ func (s *Set) Search(query string) []Hit {
 	ix := s.index()
 	sc := ix.scratch.Get().(*scores)
 	defer ix.scratch.Put(sc)
-	parts := needs(query)
+	parts := needs(plainly(query))
 	for _, p := range parts {
 		ix.score(sc, p.text)
-		ix.favour(sc, wishOf(p.text))
-		best := sc.best()
+		ix.favour(sc, wishClass(wishOf(p.text)))
+		best, found := sc.best()
 		for _, e := range sc.touched {
-			if v := sc.of[e]; sc.covered[e] >= leastCovered && v >= leastOfBest*best {
+			if v := sc.of[e]; found >= leastFound && sc.covered[e] >= leastCovered && v >= leastOfBest*best {
 				sc.merge(e, p.merge(float64(v), float64(best), len(parts)))
 			}
 		}
@@ -317,14 +324,16 @@ func (s *Set) Search(query string) []Hit {
 	for e, bonus := range s.named(query) {
 		sc.merge(e, bonus)
 	}
-	hits := sc.merged
+	hits := sc.top()
 	slices.SortFunc(hits, func(a, b int32) int { return cmp.Or(cmp.Compare(sc.sum[b], sc.sum[a]), cmp.Compare(a, b)) })
-	out := make([]Hit, len(hits))
-	for i, e := range hits {
-		out[i] = Hit{s.entries[e], sc.sum[e]}
+	out := make([]Hit, min(len(hits), mostHits))
+	for i := range out {
+		out[i] = Hit{s.entries[hits[i]], sc.sum[hits[i]]}
+	}
+	for _, e := range sc.merged {
 		sc.sum[e] = 0
 	}
-	sc.merged = hits[:0]
+	sc.merged = sc.merged[:0]
 	return out
 }
 
@@ -333,6 +342,8 @@ func (s *Set) Search(query string) []Hit {
 type scores struct {
 	of, covered []float32 // of the need at hand
 	touched     []int32
+	wanted      []float32 // how much the need at hand is for a term
+	asked       []int32   // the terms that it is for
 	paid        []float32 // of the word at hand
 	payees      []int32
 	sum         []float64 // of the query
@@ -340,8 +351,8 @@ type scores struct {
 	analyzer    *analyzer
 }
 
-func newScores(n int) *scores {
-	return &scores{of: make([]float32, n), covered: make([]float32, n), paid: make([]float32, n), sum: make([]float64, n), analyzer: newAnalyzer()}
+func newScores(n, terms int) *scores {
+	return &scores{of: make([]float32, n), covered: make([]float32, n), paid: make([]float32, n), wanted: make([]float32, terms), sum: make([]float64, n), analyzer: newAnalyzer()}
 }
 
 func (sc *scores) merge(e int32, v float64) {
@@ -349,6 +360,13 @@ func (sc *scores) merge(e int32, v float64) {
 		sc.merged = append(sc.merged, e)
 	}
 	sc.sum[e] += v
+}
+
+func (sc *scores) want(term int32, weight float32) {
+	if sc.wanted[term] == 0 {
+		sc.asked = append(sc.asked, term)
+	}
+	sc.wanted[term] = max(sc.wanted[term], weight)
 }
 
 func (sc *scores) add(e int32, v, cover float32) {
@@ -359,19 +377,39 @@ func (sc *scores) add(e int32, v, cover float32) {
 	sc.covered[e] += cover
 }
 
-func (sc *scores) best() float32 {
-	var best float32
+// best is the highest score, and the most of the need that a tool has.
+func (sc *scores) best() (score, found float32) {
 	for _, e := range sc.touched {
-		best = max(best, sc.of[e])
+		score, found = max(score, sc.of[e]), max(found, sc.covered[e])
 	}
-	return best
+	return score, found
+}
+
+// top leaves out what is far behind the best, before anything is sorted.
+func (sc *scores) top() []int32 {
+	var best float64
+	for _, e := range sc.merged {
+		if v := sc.sum[e]; v < nameFound { // a named tool is no measure for the others
+			best = max(best, v)
+		}
+	}
+	var out []int32
+	for _, e := range sc.merged {
+		if sc.sum[e] >= leastOfBest*best {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 func (sc *scores) reset() {
 	for _, e := range sc.touched {
 		sc.of[e], sc.covered[e] = 0, 0
 	}
-	sc.touched = sc.touched[:0]
+	for _, t := range sc.asked {
+		sc.wanted[t] = 0
+	}
+	sc.touched, sc.asked = sc.touched[:0], sc.asked[:0]
 	if len(sc.analyzer.stems) > 4096 { // words of queries are anyone's
 		sc.analyzer = newAnalyzer()
 	}
@@ -382,13 +420,11 @@ func (ix *index) score(sc *scores, text string) {
 	terms := sc.analyzer.terms(text)
 	var total float32
 	seen := map[string]bool{}
-	wanted := map[int32]float32{}
 	for _, t := range terms {
-		if seen[t] {
-			continue
+		if !seen[t] {
+			seen[t] = true
+			total += ix.weightOf(t)
 		}
-		seen[t] = true
-		total += ix.weightOf(t)
 	}
 	if total == 0 {
 		return
@@ -397,17 +433,42 @@ func (ix *index) score(sc *scores, text string) {
 	for j, t := range terms {
 		if !seen[t] {
 			seen[t] = true
-			ix.group(sc, t, wanted, total)
+			ix.group(sc, t, total)
 		}
-		if j > 0 {
-			if n, ok := ix.pair(terms[j-1], t); ok && !seen[terms[j-1]+" "+t] {
-				seen[terms[j-1]+" "+t] = true
-				ix.sum(sc, n, pairWeight, 0)
-			}
+		if j > 0 && !seen[terms[j-1]+" "+t] {
+			seen[terms[j-1]+" "+t] = true
+			ix.together(sc, terms[j-1], t, total)
 		}
 	}
-	ix.phrases(sc, terms, wanted, total)
-	ix.nameBonus(sc, wanted)
+	ix.phrases(sc, terms, total)
+	ix.nameBonus(sc)
+	// Of two tools with equal sums, the one with more of the need is meant.
+	for _, e := range sc.touched {
+		sc.of[e] *= float32(math.Sqrt(float64(min(1, sc.covered[e]))))
+	}
+}
+
+// together adds what two words side by side find as such: the two of them in
+// a tool's text, or the one word that the tool writes.
+func (ix *index) together(sc *scores, first, second string, total float32) {
+	if n, ok := ix.pair(first, second); ok {
+		ix.sum(sc, n, pairWeight*min(keeps(first), keeps(second)), 0)
+	}
+	if n, ok := ix.terms[first+second]; ok {
+		sc.want(n, joinWeight)
+		ix.sum(sc, n, joinWeight, joinWeight*(ix.weightOf(first)+ix.weightOf(second))/total)
+	}
+}
+
+// keeps is how much of its weight a word of a query keeps.
+func keeps(t string) float32 {
+	switch {
+	case t[0] >= '0' && t[0] <= '9':
+		return numberShare
+	case kinds().chatter[t]:
+		return chatterShare
+	}
+	return 1
 }
 
 // pair is the number of two terms side by side.
@@ -432,15 +493,15 @@ func (ix *index) find(t string) (int32, bool) {
 
 func (ix *index) weightOf(t string) float32 {
 	if n, ok := ix.terms[t]; ok {
-		return ix.idf[n]
+		return ix.idf[n] * keeps(t)
 	}
-	return ix.unknown * unknownWeight
+	return ix.unknown * unknownWeight * keeps(t)
 }
 
 // group adds a word and what it stands for. A tool is paid for the best of
 // them only, so that one with five synonyms does not beat one with the word.
-func (ix *index) group(sc *scores, t string, wanted map[int32]float32, total float32) {
-	share := ix.weightOf(t) / total
+func (ix *index) group(sc *scores, t string, total float32) {
+	covers, own := ix.weightOf(t)/total, keeps(t)
 	type way struct {
 		term   int32
 		weight float32
@@ -449,20 +510,25 @@ func (ix *index) group(sc *scores, t string, wanted map[int32]float32, total flo
 	if n, ok := ix.terms[t]; ok {
 		ways = append(ways, way{n, 1})
 	}
-	for _, r := range lex().related[t] {
+	for _, r := range kinds().related[t] {
 		if n, ok := ix.find(r.stem); ok {
 			ways = append(ways, way{n, r.weight})
 		}
 	}
+	if len(ways) == 0 {
+		for _, n := range ix.otherEndings(t) {
+			ways = append(ways, way{n, endingWeight})
+		}
+	}
 	for _, w := range ways {
-		wanted[w.term] = max(wanted[w.term], w.weight)
+		sc.want(w.term, w.weight)
 		for _, p := range ix.postings[w.term] {
-			v := w.weight * ix.idf[w.term] * p.weight * (saturation + 1) / (p.weight + saturation)
+			v := own * w.weight * ix.idf[w.term] * p.weight * (saturation + 1) / (p.weight + saturation)
 			before := sc.paid[p.entry]
 			if v > before {
 				cover := float32(0)
 				if before == 0 {
-					cover = share * w.weight
+					cover = covers * w.weight
 					sc.payees = append(sc.payees, p.entry)
 				}
 				sc.add(p.entry, v-before, cover)
@@ -476,15 +542,33 @@ func (ix *index) group(sc *scores, t string, wanted map[int32]float32, total flo
 	sc.payees = sc.payees[:0]
 }
 
+// otherEndings are terms that differ from t in their last letters only, for a
+// word that no tool has: "reimbursing" finds "reimbursement".
+func (ix *index) otherEndings(t string) []int32 {
+	const least, ending, most = 5, 4, 8
+	if len(t) < least {
+		return nil
+	}
+	var out []int32
+	head := t[:max(least, len(t)-3)]
+	i, _ := slices.BinarySearch(ix.sorted, head)
+	for ; i < len(ix.sorted) && strings.HasPrefix(ix.sorted[i], head) && len(out) < most; i++ {
+		if len(ix.sorted[i]) <= len(t)+ending {
+			out = append(out, ix.terms[ix.sorted[i]])
+		}
+	}
+	return out
+}
+
 // phrases adds what two words of the query stand for together.
-func (ix *index) phrases(sc *scores, terms []string, wanted map[int32]float32, total float32) {
+func (ix *index) phrases(sc *scores, terms []string, total float32) {
 	for j := 1; j < len(terms); j++ {
-		for _, r := range lex().related[terms[j-1]+" "+terms[j]] {
+		for _, r := range kinds().related[terms[j-1]+" "+terms[j]] {
 			n, ok := ix.find(r.stem)
-			if !ok || wanted[n] >= r.weight {
+			if !ok || sc.wanted[n] >= r.weight {
 				continue
 			}
-			wanted[n] = r.weight
+			sc.want(n, r.weight)
 			ix.sum(sc, n, r.weight, r.weight*(ix.weightOf(terms[j-1])+ix.weightOf(terms[j]))/total)
 		}
 	}
@@ -498,16 +582,16 @@ func (ix *index) sum(sc *scores, term int32, weight, cover float32) {
 
 // nameBonus pays for names of which the query says much: of two tools with
 // the same words in their texts, the one named for the need is meant.
-func (ix *index) nameBonus(sc *scores, wanted map[int32]float32) {
-	least := sc.best() * leastOfBest
+func (ix *index) nameBonus(sc *scores) {
+	best, _ := sc.best()
 	for _, e := range sc.touched {
-		if sc.of[e] < least {
+		if sc.of[e] < leastOfBest*best {
 			continue
 		}
 		var has, all float32
 		for _, t := range ix.names[e] {
 			all += ix.idf[t]
-			has += ix.idf[t] * wanted[t]
+			has += ix.idf[t] * sc.wanted[t]
 		}
 		if all > 0 {
 			sc.of[e] += nameBonus * has * has / all
@@ -515,77 +599,23 @@ func (ix *index) nameBonus(sc *scores, wanted map[int32]float32) {
 	}
 }
 
-// doing is the stem of the verb of a tool's name.
-func doing(t Tool) string {
-	ws, _ := nameWords(t.ID.Tool, words(t.ID.Server))
-	best := ""
-	for _, w := range ws {
-		if v, ok := lex().verbs[w]; ok && !v.soft && (best == "" || !v.noun) {
-			if best = stem(w); !v.noun {
-				break
-			}
-		}
-	}
-	return best
-}
-
-// wish is what a need is put as: a question or a reading verb asks for
-// reading, another verb for an effect, anything else for either.
-type wish struct {
-	class engagement.Permission // 0: not told
-	verb  string                // its stem, "" for a question
-}
-
-func wishOf(text string) wish {
-	for i, w := range words(strings.ToLower(text)) {
-		if i > 6 {
-			break
-		}
-		if asking[w] {
-			return wish{class: engagement.Read}
-		}
-		if polite[w] {
-			continue
-		}
-		if name, v, ok := lex().lemma(w); ok && !v.soft {
-			return wish{min(v.class, engagement.ReversibleWrite), stem(name)}
-		}
-		if lex().verbStems[stem(w)] {
-			return wish{verb: stem(w)}
-		}
-	}
-	return wish{}
-}
-
-var (
-	asking = wordSet("what which who whose when where why how is are does did will has any tell whats")
-	polite = wordSet("please can could would you i want need would like to help me us my we the a an let lets now then and also just your use using for in on")
-)
-
-// favour takes a little off tools that do another thing than the one wished
-// for: "which containers run" is not answered by running one, and "compare
-// branches" not by making one.
-func (ix *index) favour(sc *scores, w wish) {
-	byVerb := make([]float32, len(ix.verbs))
-	for i, does := range ix.verbs {
-		byVerb[i] = 1
-		if w.verb != "" && does != "" && does != w.verb && !lex().kin(w.verb, does) {
-			byVerb[i] = otherVerb
-		}
-	}
-	byClass, wanted := [3]float32{1, 1, 1}, wishClass(w.class)
-	if wanted > 0 {
-		byClass[3-wanted] = otherClass
+// favour takes a little off tools of the other class than the one wished for:
+// "which containers run" is not answered by running one.
+func (ix *index) favour(sc *scores, wanted uint8) {
+	if wanted == 0 {
+		return
 	}
 	for _, e := range sc.touched {
-		sc.of[e] *= byVerb[ix.doing[e]] * byClass[ix.class[e]]
+		if ix.class[e] == 3-wanted {
+			sc.of[e] *= otherClass
+		}
 	}
 }
 
 // named gives a bonus beyond any score to tools that the query names: as a
 // whole, in whatever spelling, or by an identifier within it.
 func (s *Set) named(query string) map[int32]float64 {
-	const whole, spelled, within = 4e6, 2e6, 1e6
+	const whole, spelled, within = 4 * nameFound, 2 * nameFound, nameFound
 	bonus := map[int32]float64{}
 	put := func(e int32, v float64) { bonus[e] = max(bonus[e], v) }
 	query = strings.TrimSpace(query)
@@ -611,74 +641,6 @@ func (s *Set) named(query string) map[int32]float64 {
 		}
 	}
 	return bonus
-}
-
-// need is one of the things a query asks for.
-type need struct {
-	text  string
-	whole bool // the query as it stands
-}
-
-// merge is what a tool's score for one need is worth in the query's ranking.
-// Needs count relative to their best hit, so that a wordy one does not drown
-// the others; the whole query keeps tools together that serve several.
-func (n need) merge(v, best float64, parts int) float64 {
-	if parts == 1 || best == 0 {
-		return v
-	}
-	if n.whole {
-		return 0.9 * v / best
-	}
-	return math.Pow(v/best, 2)
-}
-
-// needs takes a query apart at sentences, commas and words such as "then". A
-// part that says too little to search for stays with its neighbour.
-func needs(query string) []need {
-	parts := splitNeeds(query)
-	out := []need{{query, true}}
-	if len(parts) < 2 {
-		return out
-	}
-	for _, p := range parts[:min(len(parts), mostParts)] {
-		out = append(out, need{p, false})
-	}
-	return out
-}
-
-var breaks = strings.NewReplacer(
-	". ", "\n", "! ", "\n", "? ", "\n", "; ", "\n", ", and then ", "\n", " and then ", "\n", ", then ", "\n", " then ", "\n",
-	", and ", "\n", ", ", "\n", " and also ", "\n", " and ", "\n", " as well as ", "\n", " after that ", "\n", " before ", "\n", " plus ", "\n", " also ", "\n")
-
-func splitNeeds(query string) []string {
-	var parts []string
-	a := newAnalyzer()
-	for piece := range strings.SplitSeq(breaks.Replace(query), "\n") {
-		if strings.TrimSpace(piece) == "" {
-			continue
-		}
-		if len(parts) > 0 && !standsAlone(a, piece) {
-			parts[len(parts)-1] += " " + piece
-			continue
-		}
-		parts = append(parts, piece)
-	}
-	return parts
-}
-
-// standsAlone reports whether a part of a query is a need of its own: it has a
-// verb at its head and something for it to act on.
-func standsAlone(a *analyzer, piece string) bool {
-	ws := words(strings.ToLower(piece))
-	for i, w := range ws {
-		if i > 2 {
-			break
-		}
-		if v, ok := lex().verbs[w]; ok && (!v.noun || i == 0) {
-			return len(a.terms(piece)) >= 2
-		}
-	}
-	return false
 }
 
 var stopWords = wordSet(`a an the of to in on for and or with my me i it its is be been was were are am do does did this that these those there

@@ -24,7 +24,6 @@ type lexicon struct {
 	chinese []chineseVerb
 	egress  egressWords
 	domains map[string][]domainWeight
-	families
 }
 
 // verb is what one verb says about a tool's effect, see words/verbs.txt.
@@ -58,8 +57,7 @@ type domainWeight struct {
 	weight float64
 }
 
-// lex is what the word lists say. They are read when a tool is first judged or
-// searched for: most commands do neither, and reading them takes some 10 ms.
+// lex is what the word lists say. They are read when a tool is first judged: most commands do neither, and reading them takes some 10 ms.
 var lex = sync.OnceValue(func() *lexicon {
 	l := mustLexicon()
 	return &l
@@ -80,7 +78,6 @@ func mustLexicon() lexicon {
 		eachLine(f.name, f.read)
 	}
 	l.prefixed()
-	l.families = mustFamilies()
 	return l
 }
 
