@@ -14,20 +14,31 @@ import (
 
 var errNotThis = errors.New("not the kind of JSON value that was looked for")
 
-// decoders are reused: most of what reading a small value would allocate is a
-// decoder's bookkeeping. They take what upstreams really send: names twice,
-// and bytes that are not UTF-8.
-var decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(bytes.NewBuffer(nil)) }}
+// reading is a decoder and the buffer that it reads from.
+type reading struct {
+	*jsontext.Decoder
+	from *bytes.Buffer
+}
 
-func decoder(b []byte) *jsontext.Decoder {
-	d := decoders.Get().(*jsontext.Decoder)
-	d.Reset(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// readings are reused: most of what reading a small value would allocate is a
+// decoder's bookkeeping. They take what upstreams really send: names twice, and
+// bytes that are not UTF-8.
+var readings = sync.Pool{New: func() any {
+	from := bytes.NewBuffer(nil)
+	return &reading{jsontext.NewDecoder(from), from}
+}}
+
+func decoder(b []byte) *reading {
+	d := readings.Get().(*reading)
+	*d.from = *bytes.NewBuffer(b)
+	d.Reset(d.from, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	return d
 }
 
-func release(d *jsontext.Decoder) {
-	d.Reset(bytes.NewBuffer(nil))
-	decoders.Put(d)
+func release(d *reading) {
+	*d.from = bytes.Buffer{} // lets go of the caller's bytes
+	d.Reset(d.from)
+	readings.Put(d)
 }
 
 // eachMember hands over the members of the object b; the values are parts of b.
@@ -70,7 +81,7 @@ func eachElement(b []byte, see func(value []byte)) error {
 }
 
 // readIn reads the next value as a part of b, which outlives the decoder.
-func readIn(d *jsontext.Decoder, b []byte) ([]byte, error) {
+func readIn(d *reading, b []byte) ([]byte, error) {
 	value, err := d.ReadValue()
 	if err != nil {
 		return nil, fmt.Errorf("read JSON: %w", err)
@@ -79,7 +90,7 @@ func readIn(d *jsontext.Decoder, b []byte) ([]byte, error) {
 	return b[end-len(value) : end : end], nil
 }
 
-func closed(d *jsontext.Decoder) error {
+func closed(d *reading) error {
 	if _, err := d.ReadToken(); err != nil {
 		return fmt.Errorf("read JSON: %w", err)
 	}
@@ -180,7 +191,7 @@ func (in *inspector) json(b []byte, layer int) int {
 	}
 }
 
-func (in *inspector) spent(d *jsontext.Decoder) int {
+func (in *inspector) spent(d *reading) int {
 	n := int(d.InputOffset())
 	in.afford(n)
 	return n

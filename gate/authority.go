@@ -85,13 +85,15 @@ func (s *Session) decide(ctx context.Context, c *call) (policy.Call, policy.Deci
 		return facts, d
 	}
 	facts.Ready, c.unfit = s.readiness(c)
+	facts.Reach = s.reach(c)
 	if !c.unseen && !c.ungranted && c.allowed == 0 {
 		facts.Grant = s.grant(ctx, c)
 	}
 	return facts, policy.Decide(facts)
 }
 
-// facts is everything that the decision about a call depends on.
+// facts is what the decision about a call depends on, but for what only a
+// question to a person depends on.
 func (s *Session) facts(c *call) policy.Call {
 	server := s.g.server(c.entry.ID.Server)
 	class := c.entry.Class
@@ -120,14 +122,15 @@ func (s *Session) facts(c *call) policy.Call {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	facts.Reach = s.reach(c)
 	facts.FirstWrite = !s.wrote
 	return facts
 }
 
 // reach is the best proof of a person that some channel can give now: a key
-// that somebody enrolled, else a client that can ask. Called with mu held.
+// that somebody enrolled, else a client that can ask.
 func (s *Session) reach(c *call) policy.Level {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	best := c.allowed
 	if c.canAsk && !s.unproven {
 		best = max(best, policy.L0)

@@ -233,7 +233,7 @@ func (c *call) params() json.RawMessage {
 	if c.isAside() {
 		return c.asideParams()
 	}
-	b := append([]byte(nil), `{"name":`...)
+	b := append(make([]byte, 0, len(c.entry.ID.Tool)+len(c.toSend())+len(c.meta)+64), `{"name":`...)
 	b = strictjson.AppendString(b, c.entry.ID.Tool)
 	if args := c.toSend(); args != nil {
 		b = append(b, `,"arguments":`...)
@@ -249,9 +249,9 @@ func (c *call) params() json.RawMessage {
 // outcome turns what the upstream said, or that it said nothing, into the
 // client's answer and into words for the audit.
 func (s *Session) outcome(c *call, raw json.RawMessage, err error) (Outcome, audit.Event) {
-	var theirs *jsonrpc.Error
+	theirs, said := errors.AsType[*jsonrpc.Error](err)
 	switch {
-	case errors.As(err, &theirs):
+	case said:
 		theirs, gone := cleanedError(theirs)
 		return Outcome{Error: theirs}, audit.Event{Outcome: audit.ToolError, ErrorCode: fmt.Sprint(theirs.Code), Note: takenOut(gone)}
 	case err != nil:

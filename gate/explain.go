@@ -21,6 +21,7 @@ func (s *Session) Explain(ctx context.Context, name string, args json.RawMessage
 		c.entry = nobodys(name)
 	}
 	facts, _ := s.decide(ctx, c)
+	facts.Reach = s.reach(c)
 	return policy.Explain(s.g.ruling().rules, s.request(c), facts), nil
 }
 
@@ -28,5 +29,8 @@ func (s *Session) Explain(ctx context.Context, name string, args json.RawMessage
 // in this session, the rules' outcome left to whoever judges it. It serves
 // replays of calls whose tool may be gone.
 func (s *Session) Facts(id catalog.ToolID, class catalog.Class) policy.Call {
-	return s.facts(&call{name: id.String(), known: true, unseen: true, canAsk: true, entry: catalog.Entry{Tool: catalog.Tool{ID: id}, Class: class}})
+	c := &call{name: id.String(), known: true, unseen: true, canAsk: true, entry: catalog.Entry{Tool: catalog.Tool{ID: id}, Class: class}}
+	facts := s.facts(c)
+	facts.Reach = s.reach(c)
+	return facts
 }

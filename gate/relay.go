@@ -112,18 +112,19 @@ type watch struct {
 	of           *Session // who alone is told of it; nil: whoever shares the connection
 }
 
-func (r *relay) enter(f *flight) (leave func()) {
+func (r *relay) enter(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.flights == nil {
 		r.flights = map[*flight]bool{}
 	}
 	r.flights[f] = true
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.flights, f)
-	}
+}
+
+func (r *relay) leave(f *flight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.flights, f)
 }
 
 // over returns the calls that a server is working on.
@@ -174,7 +175,8 @@ func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
 		return c.local(ctx)
 	}
 	f := &flight{s: s, c: c, server: c.entry.ID.Server}
-	defer s.g.relay.enter(f)()
+	s.g.relay.enter(f)
+	defer s.g.relay.leave(f)
 	defer s.parted(f.server)
 	ctx = context.WithValue(ctx, flightKey{}, f)
 	params := c.params()

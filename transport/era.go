@@ -106,7 +106,7 @@ func parseParams(raw json.RawMessage) (params, error) {
 	if raw == nil {
 		return nil, nil
 	}
-	var p params
+	p := make(params, 0, 4) // few have more
 	for m, err := range strictjson.Object(raw) {
 		if err != nil {
 			return nil, err

@@ -25,7 +25,7 @@ type calls struct {
 	oneEach bool
 	own     bool // all calls are one owner's
 	running map[*running]struct{}
-	changed chan struct{} // closed, and made anew, when a turn may be free
+	changed chan struct{} // where somebody waits for a turn: closed when one may be free; else nil
 }
 
 // running is one call.
@@ -36,7 +36,7 @@ type running struct {
 }
 
 func newCalls() calls {
-	return calls{mu: new(sync.Mutex), running: map[*running]struct{}{}, changed: make(chan struct{})}
+	return calls{mu: new(sync.Mutex), running: map[*running]struct{}{}}
 }
 
 // enter counts a call in, after waiting for its turn where there are turns.
@@ -63,6 +63,9 @@ func (c *calls) turn(ctx context.Context, take func()) bool {
 			c.mu.Unlock()
 			return true
 		}
+		if c.changed == nil {
+			c.changed = make(chan struct{})
+		}
 		changed := c.changed
 		c.mu.Unlock()
 		select {
@@ -85,8 +88,10 @@ func (c *calls) active() []*running {
 }
 
 func (c *calls) changes() {
-	close(c.changed)
-	c.changed = make(chan struct{})
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
 }
 
 // only returns the one call that the server is working on, nil where there is

@@ -465,9 +465,8 @@ func (c caller) Call(ctx context.Context, server, method string, params json.Raw
 	of := gate.TermsOf(ctx)
 	req := upstream.Request{Method: method, Params: params, Progress: progress, Owner: sessionOf(ctx), Capabilities: of.Capabilities, LogLevel: of.LogLevel}
 	resp, err := c.pool.Call(ctx, server, req)
-	var e *upstream.Error
-	switch {
-	case errors.As(err, &e):
+	switch e, ok := errors.AsType[*upstream.Error](err); {
+	case ok:
 		return nil, failure{e}
 	case err != nil:
 		return nil, err

@@ -27,6 +27,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -59,10 +60,23 @@ func Append(dst, src []byte) ([]byte, error) {
 // digits. Values that are equal but for member order, white space and string
 // escapes share a digest.
 func Digest(src []byte) (hexSHA256 string, err error) {
-	canonical, err := Append(make([]byte, 0, len(src)), src)
+	room := rooms.Get().(*[]byte)
+	defer rooms.Put(room)
+	canonical, err := Append((*room)[:0], src)
 	if err != nil {
 		return "", err
 	}
+	if cap(canonical) <= maxRoom {
+		*room = canonical
+	}
 	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:]), nil
+	var digits [2 * sha256.Size]byte
+	hex.Encode(digits[:], sum[:])
+	return string(digits[:]), nil
 }
+
+// rooms are where canonical forms stand while they are digested.
+var rooms = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxRoom is the largest of them that is kept.
+const maxRoom = 64 << 10

@@ -143,13 +143,21 @@ func (m *Message) check(version, method []byte) error {
 	return nil
 }
 
+// usual are the methods that most messages have, so that they cost no
+// allocation.
+var usual = map[string]string{"tools/call": "tools/call", "notifications/progress": "notifications/progress", "ping": "ping"}
+
 // methodOf decodes a method's name, "" where it is none.
 func methodOf(raw []byte) string {
 	if raw[0] != '"' {
 		return ""
 	}
+	inside := raw[1 : len(raw)-1]
+	if m, ok := usual[string(inside)]; ok {
+		return m
+	}
 	if bytes.IndexByte(raw, '\\') < 0 { // it has been checked
-		return string(raw[1 : len(raw)-1])
+		return string(inside)
 	}
 	var s string
 	_ = json.Unmarshal(raw, &s) // what is no string stays empty
