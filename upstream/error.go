@@ -98,6 +98,9 @@ func (e *Error) Error() string {
 	if e.Sent && e.Method != "" {
 		b.WriteString("; the call may or may not have run")
 	}
+	if e.Kind == TooLarge {
+		b.WriteString("; where the tool has a way to, ask for smaller parts: a range, a page, a filter")
+	}
 	return b.String()
 }
 

@@ -110,7 +110,7 @@ func (l *LineReader) line() ([]byte, error) {
 			return bytes.Clone(part), nil
 		case err == nil || err == bufio.ErrBufferFull:
 			if size += len(part); int64(size) > l.limit {
-				return nil, l.skip(slices.Concat(long...), part, err == nil)
+				return nil, l.skip(size, append(long, part), err == nil)
 			}
 			if err == nil {
 				return slices.Concat(append(long, part)...), nil
@@ -124,11 +124,16 @@ func (l *LineReader) line() ([]byte, error) {
 	}
 }
 
-// skip reads past the rest of a line that became too long.
-func (l *LineReader) skip(long, part []byte, ended bool) error {
-	e := &TooLongError{Limit: l.limit, Size: int64(len(long) + len(part))}
-	e.head = headOf(append(long[:min(len(long), keepOfLong):min(len(long), keepOfLong)], part...))
-	e.tail = tailOf(part)
+// skip reads past the rest of a line that became too long, of which parts
+// came, size bytes together.
+func (l *LineReader) skip(size int, parts [][]byte, ended bool) error {
+	e := &TooLongError{Limit: l.limit, Size: int64(size)}
+	for _, p := range parts {
+		if e.head = append(e.head, headOf(p)...); len(e.head) >= keepOfLong {
+			break
+		}
+	}
+	e.head, e.tail = headOf(e.head), tailOf(parts[len(parts)-1])
 	for !ended {
 		next, err := l.r.ReadSlice('\n')
 		e.Size += int64(len(next))
