@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/internal/canonjson"
+	"github.com/mcp-gate/mcp-gate/internal/fakemcp"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
@@ -25,7 +26,12 @@ import (
 // built are the programs that the tests run.
 var built struct{ gate, gosdk, counting, node string }
 
+// TestMain makes the test binary the faulty server when it is told so by its
+// first argument.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "fake-mcp" {
+		os.Exit(fakemcp.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
 	os.Exit(run(m))
 }
 
