@@ -335,6 +335,7 @@ func (d *Ledger) Shown(l Lock, o Offer, owner func(tool string) Override) ([]Ent
 	}
 	return d.entries(l, o.Key, o.ServerID, owner, func(packed Tool) (Tool, bool) {
 		if now := shown[packed.ID.Tool]; now.Digest == packed.Digest && bytes.Equal(now.Raw, packed.Raw) {
+			now.unlisted = packed.unlisted
 			return now, true // its digest was taken when it came
 		}
 		t, err := checked(packed)

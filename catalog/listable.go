@@ -13,7 +13,8 @@ import (
 // Listable says why a definition may not stand in a list beside others; nil
 // where it may. Clients check a list as a whole, and model providers a request as
 // a whole: one definition that they cannot read costs all the others. A dialect
-// or keyword that is not known here harms nobody.
+// or keyword that is not known here harms nobody. What it says is kept in packs:
+// another rule is another packHeader.
 func Listable(definition json.RawMessage) error {
 	var t struct {
 		Title        *string         `json:"title"`
@@ -57,6 +58,17 @@ func Listable(definition json.RawMessage) error {
 		}
 	}
 	return nil
+}
+
+// Listable is [Listable] of the tool's definition, whatever it is called.
+func (t Tool) Listable() error {
+	if t.unlisted == nil {
+		return Listable(t.Raw)
+	}
+	if *t.unlisted == "" {
+		return nil
+	}
+	return errors.New(*t.unlisted)
 }
 
 func listableSchema(raw json.RawMessage) error {

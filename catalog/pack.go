@@ -17,10 +17,10 @@ import (
 //	mcp-gate pack 1 SHA-256-OF-THE-REST
 //	LENGTH-OF-HEADS  HEADS  DEFINITIONS
 //
-// A head is a tool's digest and what [NewTool] reads in its definition; the
-// definitions' bytes follow one another in the order of the heads. Where NewTool
-// comes to read something else, the number in the first line changes: a pack
-// that is not understood is made anew.
+// A head is a tool's digest, what [NewTool] reads in its definition and what
+// [Listable] says of it; the definitions' bytes follow one another in the order
+// of the heads. Where one of the two comes to say something else, the number in
+// the first line changes: a pack that is not understood is made anew.
 const packHeader = "mcp-gate pack 1 "
 
 // packFile is where the pack of the server with this alias is.
@@ -79,6 +79,11 @@ func packed(tools []Tool) []byte {
 			at = bytes.Index(t.Raw, t.InputSchema) // the same bytes elsewhere would do as well
 		}
 		heads = append(heads, hints)
+		if err := t.Listable(); err != nil {
+			str(err.Error())
+		} else {
+			str("")
+		}
 		for _, n := range []int{len(t.Raw), at, len(t.InputSchema)} {
 			heads = binary.AppendUvarint(heads, uint64(n))
 		}
@@ -136,6 +141,8 @@ func (u *unpacker) tool(alias string) Tool {
 		t.Params = append(t.Params, u.str())
 	}
 	t.Hints = u.hints()
+	unlisted := u.str()
+	t.unlisted = &unlisted
 	length, at, schema := u.number(), u.number(), u.number()
 	if u.bad || length > len(u.raws) || at > length || schema > length-at {
 		u.bad = true

@@ -62,6 +62,8 @@ type Tool struct {
 	Params      []string        // names of the input schema's top-level properties, sorted
 	InputSchema json.RawMessage // a part of Raw; nil where there is none
 	Hints       Hints
+
+	unlisted *string // what Listable says, "" for nothing; nil where it was not asked
 }
 
 // Hints are what a server claims about its tool. A nil hint was not given.

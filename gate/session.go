@@ -207,8 +207,12 @@ func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
 		case exposure == Direct:
 			raw, err = e.Renamed(set.DirectName(i))
 		}
-		if err == nil && exposure == Direct {
+		switch {
+		case err != nil || exposure != Direct:
+		case w != nil:
 			err = catalog.Listable(raw)
+		default:
+			err = e.Listable()
 		}
 		if err != nil {
 			s.g.opts.Log.Warn("a tool is left out of the list", "tool", e.ID.String(), "error", err)
