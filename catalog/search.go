@@ -65,7 +65,6 @@ const (
 	mostIndexed = 1500 // bytes of a description that are indexed
 	mostQuery   = 2000 // bytes of a query that are read
 	mostParts   = 6    // needs of one query
-	mostHits    = 200  // that are answered
 
 	nameFound = 1e6 // what a tool gets that the query names, beyond any sum
 )
@@ -326,7 +325,7 @@ func (s *Set) Search(query string) []Hit {
 	}
 	hits := sc.top()
 	slices.SortFunc(hits, func(a, b int32) int { return cmp.Or(cmp.Compare(sc.sum[b], sc.sum[a]), cmp.Compare(a, b)) })
-	out := make([]Hit, min(len(hits), mostHits))
+	out := make([]Hit, len(hits))
 	for i := range out {
 		out[i] = Hit{s.entries[hits[i]], sc.sum[hits[i]]}
 	}
