@@ -28,7 +28,8 @@ type Terms struct {
 	Args json.RawMessage `json:"args,omitempty"`
 	// ArgsDigest, where set, allows these very arguments and no others.
 	ArgsDigest string `json:"args_digest,omitempty"`
-	Principal  string `json:"principal"`
+	// Principal is whose calls it allows; "NAME/*" is NAME and every NAME/OTHER.
+	Principal string `json:"principal"`
 	// Session, where set, ends the grant with that session.
 	Session string `json:"session,omitempty"`
 	// Class is the highest class of tool that the grant covers.
@@ -107,7 +108,7 @@ func canonical(raw json.RawMessage) string {
 // reads before making it and what lists show.
 func (t Terms) Sentence() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s may use %s (%s at most)", DisplayLine(t.Principal), shownList(t.Tools), t.Class)
+	fmt.Fprintf(&b, "%s may use %s (%s at most)", t.who(), shownList(t.Tools), t.Class)
 	switch {
 	case t.ArgsDigest != "":
 		fmt.Fprintf(&b, " with exactly the arguments of SHA-256 %s", DisplayLine(t.ArgsDigest))
@@ -123,6 +124,21 @@ func (t Terms) Sentence() string {
 	n := len(t.Definitions)
 	fmt.Fprintf(&b, ", while the %s of %d %s unchanged.", plural(n, "definition", "definitions"), n, plural(n, "tool is", "tools are"))
 	return b.String()
+}
+
+// isOf reports whether the grant is for the calls of a principal.
+func (t Terms) isOf(principal string) bool {
+	if base, all := strings.CutSuffix(t.Principal, "/*"); all {
+		return principal == base || strings.HasPrefix(principal, base+"/")
+	}
+	return principal == t.Principal
+}
+
+func (t Terms) who() string {
+	if base, all := strings.CutSuffix(t.Principal, "/*"); all {
+		return fmt.Sprintf("%[1]s, and every client served as %[1]s/NAME,", DisplayLine(base))
+	}
+	return DisplayLine(t.Principal)
 }
 
 func plural(n int, one, many string) string {
@@ -263,7 +279,7 @@ var ErrArgsNotKept = errors.New("depends on arguments that were not kept")
 func (g Grant) Covers(c Call, m Matcher) (bool, error) {
 	t := g.Terms
 	switch {
-	case t.Principal != c.Principal,
+	case !t.isOf(c.Principal),
 		t.Session != "" && t.Session != c.Session,
 		!c.Class.AtMost(t.Class),
 		t.ArgsDigest != "" && t.ArgsDigest != c.ArgsDigest,

@@ -56,8 +56,14 @@ func TestAGrantCoversWhatItsTermsSay(t *testing.T) {
 		edit func(*inbox.Grant, *inbox.Call, *matcher)
 		want bool
 	}{
-		"the call itself":      {func(*inbox.Grant, *inbox.Call, *matcher) {}, true},
-		"another principal":    {func(_ *inbox.Grant, c *inbox.Call, _ *matcher) { c.Principal = "x" }, false},
+		"the call itself":   {func(*inbox.Grant, *inbox.Call, *matcher) {}, true},
+		"another principal": {func(_ *inbox.Grant, c *inbox.Call, _ *matcher) { c.Principal = "x" }, false},
+		"all below a name":  {func(g *inbox.Grant, c *inbox.Call, _ *matcher) { g.Terms.Principal, c.Principal = "local/*", "local/x" }, true},
+		"the name itself":   {func(g *inbox.Grant, _ *inbox.Call, _ *matcher) { g.Terms.Principal = "local/*" }, true},
+		"a name that begins so": {func(g *inbox.Grant, c *inbox.Call, _ *matcher) {
+			g.Terms.Principal, c.Principal = "local/*", "localhost"
+		}, false},
+		"below a single name":  {func(_ *inbox.Grant, c *inbox.Call, _ *matcher) { c.Principal = "local/x" }, false},
 		"a changed definition": {func(_ *inbox.Grant, c *inbox.Call, _ *matcher) { c.Definition = "x" }, false},
 		"another server":       {func(_ *inbox.Grant, c *inbox.Call, _ *matcher) { c.Server = "x" }, false},
 		"a tool not pinned":    {func(_ *inbox.Grant, c *inbox.Call, _ *matcher) { c.Tool.Tool = "create_repo" }, false},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -54,7 +55,7 @@ What that proves, and what it does not, is said in docs/approval.md.`,
 
 // errNoTerminal says that a passphrase would have to come from elsewhere than
 // a terminal, where an agent could put it.
-var errNoTerminal = errors.New("a passphrase is typed at a terminal, and this is none")
+var errNoTerminal = errors.New("a passphrase is typed at a terminal, and this is none: run the command yourself in one")
 
 // errNoApprover says that nobody can prove anything here yet.
 var errNoApprover = errors.New("no approver key is enrolled, so nobody can prove that they allow anything: run mcp-gate approver enroll in a terminal")
@@ -98,7 +99,7 @@ func (a *app) passphrase(ctx context.Context, prompt string) ([]byte, error) {
 
 func (a *app) approverEnroll(ctx context.Context, d *desk, label, by string) error {
 	if !isTerminal(a.stdin) {
-		return errors.Join(errNoTerminal, d.recordApprover("was not enrolled", "", "", errNoTerminal))
+		return errors.Join(waits(errNoTerminal), d.recordApprover("was not enrolled", "", "", errNoTerminal))
 	}
 	var old *inbox.ApproverKey
 	if len(d.ring.Approvers()) > 0 {
@@ -165,18 +166,43 @@ func (a *app) newPassphrase(ctx context.Context) ([]byte, error) {
 
 // unlock asks for a passphrase and opens the enrolled key that name says, or
 // without a name the first one that it opens. An empty passphrase is a change
-// of mind: [errNothingSaid].
+// of mind: [errNothingSaid]. The error has the exit code of a decision.
 func (a *app) unlock(ctx context.Context, d *desk, name, prompt string) (*inbox.ApproverKey, error) {
+	key, err := a.tryPassphrases(ctx, d, name, prompt)
+	switch {
+	case errors.Is(err, inbox.ErrPassphrase):
+		return nil, refusedProof(err)
+	case errors.Is(err, errNothingSaid), errors.Is(err, errNoTerminal), errors.Is(err, errNoApprover):
+		return nil, waits(err)
+	}
+	return key, err
+}
+
+// passphraseTries is how often a person may mistype.
+const passphraseTries = 3
+
+func (a *app) tryPassphrases(ctx context.Context, d *desk, name, prompt string) (*inbox.ApproverKey, error) {
 	candidates, err := d.approvers(name)
 	if err != nil {
 		return nil, err
 	}
-	secret, err := a.passphrase(ctx, prompt)
-	if err != nil {
-		return nil, err
+	var wrong error // of the tries before: what is recorded, whatever comes after
+	for try := 1; ; try++ {
+		secret, err := a.passphrase(ctx, prompt)
+		if err != nil {
+			return nil, cmp.Or(wrong, err)
+		}
+		key, err := d.open(candidates, secret)
+		clear(secret)
+		switch {
+		case errors.Is(err, errNothingSaid):
+			return nil, cmp.Or(wrong, err)
+		case !errors.Is(err, inbox.ErrPassphrase) || try == passphraseTries:
+			return key, err
+		}
+		wrong = err
+		fmt.Fprintf(a.stderr, "That passphrase opens no key; %d of %d tries are left.\n", passphraseTries-try, passphraseTries)
 	}
-	defer clear(secret)
-	return d.open(candidates, secret)
 }
 
 // errNothingSaid says that the person pressed Enter and nothing else.

@@ -26,7 +26,8 @@ func (a *app) callCommand() *cobra.Command {
 		Long: `Call one tool (server/tool) with a JSON object of arguments; "-" reads them from
 standard input. The call is judged by the same policy and written into the same
 audit log as a client's. Where a person is needed you are asked, if this is a
-terminal. Only the tool's own server is started, or all of them where TOOL is the
+terminal: for a yes, or for the passphrase of your approver key where only that is
+proof enough. Elsewhere the call waits a while for mcp-gate inbox approve. Only the tool's own server is started, or all of them where TOOL is the
 tool's name alone.`,
 		Example:           `  mcp-gate call files/read_file '{"path":"notes.md"}'`,
 		Args:              cobra.RangeArgs(1, 2),
@@ -81,12 +82,115 @@ func (a *app) call(ctx context.Context, name string, args json.RawMessage, profi
 	if args != nil {
 		wrapped = append(append(wrapped, `,"arguments":`...), args...)
 	}
-	req := gate.Request{Name: "call_tool", Args: append(wrapped, '}'), CanAsk: isTerminal(a.stdin)}
-	out := s.Call(ctx, req)
-	for out.Ask != nil {
-		out = s.Resume(ctx, out.Ask.Ticket, a.askHere(out.Ask), req)
+	asks, err := a.asks()
+	if err != nil {
+		return err
 	}
-	return a.showOutcome(out)
+	req := gate.Request{Name: "call_tool", Args: append(wrapped, '}'), CanAsk: asks}
+	return a.finish(ctx, e, s, s.Call(ctx, req), req)
+}
+
+// asks reports whether questions of a call are answered here: at a terminal, and
+// wherever a key can prove a yes, since the gate then waits for one and that is
+// said here.
+func (a *app) asks() (bool, error) {
+	enrolled, err := a.enrolled()
+	return enrolled || isTerminal(a.stdin), err
+}
+
+// enrolled reports whether the home has an approver key.
+func (a *app) enrolled() (bool, error) {
+	d, err := a.openDesk()
+	if err != nil {
+		return false, err
+	}
+	return len(d.ring.Approvers()) > 0, d.Close()
+}
+
+// finish puts a call's questions to the person and shows what comes of it.
+func (a *app) finish(ctx context.Context, e *engine, s *gate.Session, out gate.Outcome, req gate.Request) error {
+	for out.Ask != nil {
+		reply, err := a.answer(ctx, e, out.Ask)
+		if err != nil {
+			return err
+		}
+		out = s.Resume(ctx, out.Ask.Ticket, reply, req)
+	}
+	err := a.showOutcome(out)
+	if id := waitingTicket(out); id != "" {
+		first := ""
+		if enrolled, err := a.enrolled(); err == nil && !enrolled {
+			first = "mcp-gate approver enroll, once, then "
+		}
+		fmt.Fprintf(a.stderr, "mcp-gate: to decide, at a terminal: %smcp-gate inbox approve %s, or inbox deny %[2]s\n", first, shortID(id))
+	}
+	return err
+}
+
+// waitingTicket is the ticket whose stub an outcome is; "" for others.
+func waitingTicket(out gate.Outcome) string {
+	var r struct {
+		Meta struct {
+			Ticket struct {
+				Ticket string `json:"ticket"`
+				State  string `json:"state"`
+			} `json:"mcp-gate/ticket"`
+		} `json:"_meta"`
+	}
+	_ = json.Unmarshal(out.Result, &r) // a result of another shape is no stub
+	if r.Meta.Ticket.State != inbox.Pending.String() {
+		return ""
+	}
+	return r.Meta.Ticket.Ticket
+}
+
+// answer puts a question to the person: a yes is typed where that is proof
+// enough, else the passphrase that is. Away from a terminal it is waited for as
+// long as a client would.
+func (a *app) answer(ctx context.Context, e *engine, ask *gate.Ask) (gate.Reply, error) {
+	t, err := e.db.Ticket(ctx, ask.Ticket)
+	switch {
+	case err != nil:
+		return gate.Reply{}, err
+	case !isTerminal(a.stdin):
+		return a.awaitAnswer(ctx, ask, t), nil
+	case t.Level == inbox.L0:
+		return a.askHere(ask), nil
+	}
+	err = a.withDesk(ctx, func(ctx context.Context, d *desk) error { return a.allowHere(ctx, d, t) })
+	switch {
+	case err == nil:
+		return gate.Reply{Action: gate.Elsewhere}, nil
+	case ctx.Err() == nil && !errors.Is(err, errNothingSaid):
+		report(a.stderr, err)
+	}
+	return gate.Reply{Action: gate.NoAnswer}, nil
+}
+
+// allowHere shows the call and allows it with the passphrase of the person's key.
+func (a *app) allowHere(ctx context.Context, d *desk, t inbox.Ticket) error {
+	key, err := a.askToAllow(ctx, d, []inbox.Ticket{t}, "")
+	if err != nil {
+		return errors.Join(err, d.recordFailure([]inbox.Ticket{t}, inbox.Allow, err))
+	}
+	defer key.Forget()
+	_, err = d.allow(ctx, t, key)
+	return err
+}
+
+// awaitAnswer says what is waited for and waits for somebody to decide.
+func (a *app) awaitAnswer(ctx context.Context, ask *gate.Ask, t inbox.Ticket) gate.Reply {
+	fmt.Fprintf(a.stderr, "mcp-gate: %s needs a person's yes: waiting up to %s for mcp-gate inbox approve %s at a terminal\n",
+		inbox.DisplayLine(t.View.Tool.String()), ask.Wait, shortID(t.ID))
+	over := time.NewTimer(ask.Wait)
+	defer over.Stop()
+	select {
+	case <-ask.Decided:
+		return gate.Reply{Action: gate.Elsewhere}
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	return gate.Reply{Action: gate.NoAnswer}
 }
 
 // bare finds the one tool that has a name of another form than server/tool.

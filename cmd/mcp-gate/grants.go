@@ -47,7 +47,7 @@ func (f *grantFlags) on(c *cobra.Command) {
 	flags.StringVar(&f.args, "args", "", `what the arguments must fit, as in a rule: {"/repo":{"eq":"shop"}}`)
 	flags.IntVar(&f.calls, "calls", 20, "how many calls in all")
 	flags.DurationVar(&f.within, "for", time.Hour, "how long")
-	flags.StringVar(&f.principal, "principal", "local", "for whose calls")
+	flags.StringVar(&f.principal, "principal", "local/*", "for whose calls: local/* is you and every client of yours, local/NAME one client, else a token's name")
 	flags.StringVar(&f.session, "session", "", "only in this session")
 	flags.StringVar(&f.class, "class", "", "leave out tools above this class")
 	flags.IntVarP(&f.last, "last", "n", 200, "how many recent calls to try it on")
@@ -253,10 +253,13 @@ func (a *app) propose(ctx context.Context, f grantFlags) (p proposal, err error)
 func pinned(terms inbox.Terms, patterns []string, highest engagement.Permission, set *catalog.Set, cfg config.Config) (proposal, error) {
 	p := proposal{terms: terms}
 	for _, pattern := range patterns {
-		if !strings.Contains(pattern, "/") { // a tool by its bare name
+		if !strings.ContainsAny(pattern, "*?[{") { // a tool by its name, which may be the bare one
 			entry, ok, err := set.Find(pattern)
-			if err != nil || !ok {
-				return p, usage(errors.Join(fmt.Errorf("--tools: there is no tool %q%s", pattern, nearest(set, pattern)), err))
+			if err == nil && !ok {
+				err = fmt.Errorf("there is no tool %q%s", pattern, nearest(set, pattern))
+			}
+			if err != nil {
+				return p, usage(fmt.Errorf("--tools: %w", err))
 			}
 			pattern = entry.ID.String()
 		}
@@ -365,7 +368,7 @@ func (a *app) askToGrant(ctx context.Context, d *desk, p proposal, sim simulatio
 	if reach := d.ring.Reach(); !reach.AtLeast(p.need) {
 		return nil, refusedProof(&inbox.LevelError{Ticket: "a grant", Have: reach, Need: p.need})
 	}
-	return a.unlockTo(ctx, d, by, "Passphrase to allow this (Enter alone allows nothing): ")
+	return a.unlock(ctx, d, by, "Passphrase to allow this (Enter alone allows nothing): ")
 }
 
 // recordGrant writes down what became of a grant, or of an attempt.

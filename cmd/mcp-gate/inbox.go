@@ -419,19 +419,7 @@ func (a *app) askToAllow(ctx context.Context, d *desk, tickets []inbox.Ticket, b
 	if len(tickets) > 1 {
 		what = fmt.Sprintf("these %d calls", len(tickets))
 	}
-	return a.unlockTo(ctx, d, by, "Passphrase to ALLOW "+what+" once (Enter alone allows nothing): ")
-}
-
-// unlockTo is unlock with the exit codes of a decision.
-func (a *app) unlockTo(ctx context.Context, d *desk, by, prompt string) (*inbox.ApproverKey, error) {
-	key, err := a.unlock(ctx, d, by, prompt)
-	switch {
-	case errors.Is(err, inbox.ErrPassphrase):
-		return nil, refusedProof(err)
-	case errors.Is(err, errNothingSaid), errors.Is(err, errNoTerminal), errors.Is(err, errNoApprover):
-		return nil, waits(err)
-	}
-	return key, err
+	return a.unlock(ctx, d, by, "Passphrase to ALLOW "+what+" once (Enter alone allows nothing): ")
 }
 
 // allow signs a yes to the ticket as it was shown, and stores it.
@@ -544,7 +532,7 @@ func (a *app) askToSettle(ctx context.Context, d *desk, t inbox.Ticket, v inbox.
 	}
 	what := map[inbox.Verdict]string{inbox.SettleDone: "DID happen", inbox.SettleFailed: "did NOT happen"}[v]
 	fmt.Fprintf(a.stderr, "%s\n", t.Card().Render(a.columns(a.stderr)))
-	return a.unlockTo(ctx, d, by, "Passphrase to say that this call "+what+": ")
+	return a.unlock(ctx, d, by, "Passphrase to say that this call "+what+": ")
 }
 
 func (a *app) inboxStats(ctx context.Context, d *desk, within time.Duration) error {

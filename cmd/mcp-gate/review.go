@@ -72,6 +72,10 @@ func (a *app) reviewList(ctx context.Context, n int) (err error) {
 		}
 		return a.print(map[string]any{"entries": entries})
 	}
+	if len(entries) == 0 {
+		_, err := fmt.Fprintln(a.stdout, "nothing ran in review yet: no session had that mode, or no write of it had a way back; docs/approval.md (In review) says how to turn it on")
+		return err
+	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, e := range entries {
 		var files []string
@@ -129,12 +133,13 @@ func (a *app) reviewUndo(ctx context.Context, prefix string) (err error) {
 		return err
 	}
 	defer s.Close()
-	out, err := s.Undo(ctx, entry.ID, isTerminal(a.stdin))
-	for err == nil && out.Ask != nil {
-		out = s.Resume(ctx, out.Ask.Ticket, a.askHere(out.Ask), gate.Request{CanAsk: true})
-	}
+	asks, err := a.asks()
 	if err != nil {
 		return err
 	}
-	return a.showOutcome(out)
+	out, err := s.Undo(ctx, entry.ID, asks)
+	if err != nil {
+		return err
+	}
+	return a.finish(ctx, e, s, out, gate.Request{CanAsk: true})
 }
