@@ -178,7 +178,13 @@ func (a *app) accept(ctx context.Context, names []string, all, yes bool) (err er
 	if err := a.acceptYes(ctx, len(waiting), yes); err != nil {
 		return err
 	}
-	return e.take(waiting)
+	if err := e.take(waiting); err != nil || a.json {
+		return err
+	}
+	for _, h := range waiting {
+		fmt.Fprintf(a.stdout, "accepted %s\n", inbox.DisplayLine(h.Tool))
+	}
+	return nil
 }
 
 func (a *app) showHeld(waiting []held) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
@@ -68,6 +69,17 @@ func (a *app) policyExplain(ctx context.Context, name, args string, who gate.Ide
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
+	if _, ok, err := e.gate.Tools().Find(name); err == nil && !ok {
+		if _, known := e.cfg.Server(only); only != "" && !known {
+			return usage(fmt.Errorf("there is no server %q in the configuration%s", only, e.serverNames()))
+		}
+		if only != "" {
+			if err := e.settled(ctx, only); err != nil {
+				return err
+			}
+		}
+		return usage(fmt.Errorf("there is no tool %q%s", name, nearest(e.gate.Tools(), name)))
+	}
 	s, err := e.gate.Open(ctx, who)
 	if err != nil {
 		return usage(err)
@@ -160,6 +172,13 @@ func (a *app) policyReplay(ctx context.Context, file string, last int) (err erro
 	return err
 }
 
+// beyondPolicy are the codes of refusals that no policy alters: there was no such
+// tool, it could not be called, or what was asked before had come to its end.
+var beyondPolicy = []string{
+	policy.CodeUnknown.String(), policy.CodeHeld.String(), policy.CodeServerDown.String(), policy.CodeUnverified.String(), policy.CodeArguments.String(),
+	policy.CodeExpired.String(), policy.CodeCancelled.String(), policy.CodeStale.String(), policy.CodeUnsettled.String(), policy.CodeAudit.String(),
+}
+
 // auditedCalls reads the last judged calls from the audit log.
 func auditedCalls(h config.Home, last int) ([]policy.Audited, error) {
 	judged := func(e audit.Event) bool {
@@ -169,11 +188,11 @@ func auditedCalls(h config.Home, last int) ([]policy.Audited, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked := map[string]bool{} // a call that was asked about and then ran is one call
+	asked := map[string]bool{} // a call that was asked about, and then ran or was put off, is one call
 	var calls []policy.Audited
 	for _, r := range records {
 		id, err := catalog.ParseToolID(r.Event.Tool)
-		if err != nil || asked[r.Event.Call] {
+		if err != nil || asked[r.Event.Call] || slices.Contains(beyondPolicy, r.Event.Code) {
 			continue
 		}
 		asked[r.Event.Call] = r.Event.Kind == audit.Ask
@@ -208,7 +227,18 @@ func replayFacts(ctx context.Context, home config.Home, cfg config.Config) (func
 			class.Permission = orElse(set.Permission, class.Permission)
 			class.Egress = orElse(set.Egress, class.Egress)
 		}
-		return sessions[c.Scope].Facts(c.Tool, class)
+		facts := sessions[c.Scope].Facts(c.Tool, class)
+		// Who could be reached then, and whether there was a way back, is no
+		// matter of the policy: what the call got tells.
+		switch c.Verdict {
+		case policy.Ask:
+			facts.Reach = policy.L3
+		case policy.Defer:
+			facts.Reach = 0
+		case policy.Review:
+			facts.CanUndo = true
+		}
+		return facts
 	}, nil
 }
 

@@ -28,16 +28,19 @@ func (a *app) toolsCommand() *cobra.Command {
 	var tokens bool
 	var client string
 	ls := &cobra.Command{
-		Use: "ls", Short: "List every tool of every server, with its class",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Use: "ls [SERVER]", Short: "List every tool of every server, or of one, with its class",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && (tokens || client != "") {
+				return usage(errors.New("a SERVER goes with neither --tokens nor --client"))
+			}
 			if tokens {
 				return a.toolsTokens(c.Context())
 			}
 			if client != "" {
 				return a.toolsFitted(c.Context(), client, "")
 			}
-			return a.toolsList(c.Context())
+			return a.toolsList(c.Context(), strings.Join(args, ""))
 		},
 	}
 	show := &cobra.Command{
@@ -140,12 +143,16 @@ func (e *engine) serverDocs() []serverDoc {
 	return docs
 }
 
-func (a *app) toolsList(ctx context.Context) (err error) {
-	e, err := a.startSettled(ctx, engineOptions{})
+// toolsList lists the tools of one server, or of all where only is "".
+func (a *app) toolsList(ctx context.Context, only string) (err error) {
+	e, err := a.startSettled(ctx, engineOptions{only: only})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
+	if _, ok := e.cfg.Server(only); only != "" && !ok {
+		return usage(fmt.Errorf("there is no server %q in the configuration%s", only, e.serverNames()))
+	}
 	set := e.gate.Tools()
 	if a.json {
 		tools := []toolDoc{}
@@ -155,10 +162,13 @@ func (a *app) toolsList(ctx context.Context) (err error) {
 		return a.print(map[string]any{"tools": tools, "servers": e.serverDocs()})
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	if len(set.Entries()) > 0 {
+		fmt.Fprintln(w, "TOOL\tCLASS\tRESULT\tDOMAINS\tPURPOSE")
+	}
 	for _, entry := range set.Entries() {
 		id := inbox.DisplayLine(entry.ID.String())
 		if entry.Class.Permission == 0 { // nothing about a definition that nobody accepted
-			fmt.Fprintf(w, "%s\theld\t\t\tmcp-gate accept shows why\n", id)
+			fmt.Fprintf(w, "%s\theld\t\t\tuntil you looked: mcp-gate accept %[1]s\n", id)
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", id, entry.Class.Permission, entry.Class.Egress, entry.Class.Domains, inbox.DisplayLine(entry.Purpose(80)))
