@@ -67,8 +67,12 @@ func (a *app) passphrase(ctx context.Context, prompt string) ([]byte, error) {
 	}
 	fd := int(a.stdin.(*os.File).Fd())
 	// Echo has to be off before the prompt is there: who is quick would see what
-	// they type. ReadPassword alone turns it off too late.
-	before, err := term.MakeRaw(fd)
+	// they type. ReadPassword alone turns it off too late. A line that was typed
+	// before the prompt is there counts.
+	before, err := term.GetState(fd)
+	if err == nil {
+		err = echoOff(fd)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read a passphrase: %w", err)
 	}

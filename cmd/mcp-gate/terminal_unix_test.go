@@ -212,6 +212,19 @@ func TestApproveAtATerminal(t *testing.T) {
 	}
 }
 
+// What a person types before a prompt is there is neither lost nor left waiting,
+// at the first prompt nor at the next.
+func TestTypedAhead(t *testing.T) {
+	for range 20 { // the moment at which the line comes is another each time
+		home := config.Home{Dir: t.TempDir()}
+		w := onTerminal(t, t.Context(), "--home", home.Dir, "approver", "enroll")
+		w.types(secret + "\r")
+		w.types(secret + "\r")
+		w.until("enrolled k_")
+		w.exits(0)
+	}
+}
+
 // The interactive inbox on a real terminal, from the list to a yes, with a
 // question that arrives while it is open.
 func TestInteractiveAtATerminal(t *testing.T) {
