@@ -27,10 +27,15 @@ func (f *features) carries(did finding) (engagement.Egress, string) {
 		return engagement.RowLevel, "what it gives cannot be told"
 	}
 	if len(f.name) > 0 {
-		if class, ok := lex().egress.verb[did.verb]; ok {
+		if class, ok := lex().egress.verb[did.verb]; ok && !(did.verb == "check" && lex().egress.name[singular(f.name[len(f.name)-1])] == engagement.RowLevel) {
 			return class, "by the word \"" + did.verb + "\""
 		}
-		if w := f.head(); w != "" {
+		if n := len(f.name); n > 1 {
+			if class, ok := lex().egress.name[f.name[n-2]+"_"+singular(f.name[n-1])]; ok && class <= engagement.RowLevel {
+				return class, "by the words \"" + f.name[n-2] + " " + f.name[n-1] + "\""
+			}
+		}
+		if w := f.head(); w != "" && !(did.verb == "search" && w == singular(w) && w != "metadata") {
 			if class, ok := lex().egress.name[singular(w)]; ok && class < engagement.RowLevel {
 				return class, "by the word \"" + w + "\""
 			}

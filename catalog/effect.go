@@ -625,18 +625,28 @@ func (f *features) byDestination(now finding) finding {
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "\"download\" of what it does not hand over", strong: now.strong}
 	case savers[now.verb] && now.verb != "screenshot" && now.verb != "capture" && f.hasParam(outputParams):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: fmt.Sprintf("%q with a place to save to", now.verb), strong: now.strong}
+	case now.verb != "screenshot" && now.verb != "capture" && f.hasParam(savingParams):
+		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "it takes a place to save to", strong: now.strong}
 	case (now.verb == "download" || now.verb == "export" || now.verb == "save") && (disk || f.hasParam(localParams) && now.verb != "export"):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: fmt.Sprintf("%q to a file", now.verb), strong: now.strong}
 	case now.class == engagement.ReversibleWrite && f.hasParam(pathParams) && f.hasParam(contentParam) && !f.notable["comment"] && !f.notable["issue"] && !f.notable["memory"]:
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "it takes a path and what to put there", strong: now.strong}
+	case now.class == engagement.ReversibleWrite && !opening[now.verb] && f.hasParam(fileParams) && officeFile().MatchString(f.text):
+		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "it changes the file that it is given", strong: now.strong}
 	}
 	return now
 }
 
 var (
 	outputParams = wordSet("output_path output_file save_path save_to save_dir output_dir output_directory download_path local_path destination_path target_path dest_path export_path outputpath local_file_path")
+	savingParams = wordSet("output_path output_file save_path save_dir output_dir export_path outputpath")
+	fileParams   = wordSet("filename file_name file_path filepath pptx_path docx_path xlsx_path document_path presentation_path workbook_path")
+	officeFile   = lazy.Regexp(`\b(docx?|pptx?|xlsx?|word documents?|workbooks?|powerpoint|svg files?)\b`)
 	pathParams   = wordSet("path file_path filepath absolute_path target_file output_path relative_path file")
 )
+
+// opening are verbs that leave the file that they are given as it is.
+var opening = wordSet("open close load select switch connect start stop use initialize")
 
 // generic are words of a server's name that say nothing of what it is for.
 var generic = wordSet("server servers mcp modelcontextprotocol official client api tool tools my the local remote node js py python npm com io dev ai app test github-mcp")
