@@ -344,7 +344,7 @@ func TestNotYet(t *testing.T) {
 	for _, data := range []string{
 		`{"taint": "off", "secrets": "off", "accept": "first-sight", "slice": "advise", "gate_fallback": "deny"}`,
 		`{"artifacts": {}, "clients": {"cursor": {}}, "roots": [], "prefix": {"budget": 0}, "approval": {"alarm": 0, "notify": {"desktop": false}}}`,
-		`{"servers": {"a": {"command": "x", "start": "eager", "connection": "shared", "idempotent": []}}}`,
+		`{"servers": {"a": {"command": "x", "start": "lazy", "connection": "session", "idempotent": []}}}`,
 	} {
 		c, _, err := Parse("c.jsonc", []byte(data), nil)
 		if err != nil || len(c.Refused) > 0 {
@@ -366,7 +366,6 @@ func TestNotYet(t *testing.T) {
 }
 
 var exampleOfNotYet = map[string]string{
-	"servers.*.start=lazy":     `{"servers": {"a": {"command": "x", "start": "lazy"}}}`,
 	"servers.*.accept=manual":  `{"servers": {"a": {"command": "x", "accept": "manual"}}}`,
 	"servers.*.idempotent":     `{"servers": {"a": {"command": "x", "idempotent": ["*"]}}}`,
 	"servers.*.tools.*.undo":   `{"servers": {"a": {"command": "x", "tools": {"x": {"undo": {"tool": "y"}}}}}}`,

@@ -183,7 +183,7 @@ func (g *Gate) verify(ctx context.Context, server string) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.FirstList)
 	defer cancel()
-	g.opts.Caller.Settled(ctx, server)
+	g.opts.Caller.Shown(ctx, server)
 	return live()
 }
 

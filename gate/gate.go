@@ -46,6 +46,9 @@ type Caller interface {
 	// Settled waits until every server, or each of those named, has listed its
 	// tools or failed once, or until ctx ends.
 	Settled(ctx context.Context, servers ...string)
+	// Shown is Settled for a server that is needed now: it starts one that waits
+	// for its first call.
+	Shown(ctx context.Context, server string)
 	// About returns what a server said of itself when it was reached; zero
 	// before that.
 	About(server string) About

@@ -138,7 +138,7 @@ func (s *Session) ServerInfo() json.RawMessage {
 func (s *Session) server() About {
 	ctx, cancel := context.WithTimeout(context.Background(), s.g.opts.FirstList)
 	defer cancel()
-	s.g.opts.Caller.Settled(ctx)
+	s.g.opts.Caller.Shown(ctx, s.aliases[0])
 	return s.g.opts.Caller.About(s.aliases[0])
 }
 

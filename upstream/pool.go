@@ -312,6 +312,15 @@ func (p *Pool) Settled(ctx context.Context, aliases ...string) error {
 	return nil
 }
 
+// Shown is Settled for one server that is needed now: one that waits for its
+// first call is started.
+func (p *Pool) Shown(ctx context.Context, alias string) error {
+	if s := p.byAlias[alias]; s != nil {
+		return s.show(ctx)
+	}
+	return nil
+}
+
 func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -56,6 +56,7 @@ type server struct {
 	settled   bool // it has listed its tools, or failed once
 	told      bool // and the owner of the pool has been told
 	listed    bool
+	shown     bool // and the owner of the pool has been told
 	listing   Listing
 	problems  []string
 	suspect   string
@@ -281,7 +282,7 @@ func (s *server) list(ctx context.Context, sess *session) (again time.Duration, 
 		return 0, false
 	}
 	s.update(func() { again = s.publish(found, sess) })
-	s.update(func() { s.settled = true }) // only now: OnChange has passed the listing on
+	s.update(func() { s.settled, s.shown = true, true }) // only now: OnChange has passed the listing on
 	for _, p := range found.problems {
 		s.log.Warn("tool left out", "why", p)
 	}
@@ -487,6 +488,31 @@ func (s *server) settle(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// show is settle, and starts a server that waits for its first call.
+func (s *server) show(ctx context.Context) error {
+	if !s.cfg.Lazy {
+		return s.settle(ctx)
+	}
+	s.mu.Lock()
+	failed := s.failures
+	for {
+		changed := s.changed
+		done := s.shown || s.state == Stopped || s.failures > failed || s.state == Failed && time.Until(s.nextTry) > patience ||
+			s.state == Ready && s.lastErr != nil && s.lastErr.Kind == Invalid // the listing failed
+		s.mu.Unlock()
+		if done {
+			return nil
+		}
+		poke(s.wanted)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		s.mu.Lock()
 	}
 }
 

@@ -151,10 +151,15 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 	var ups []upstream.Server
 	var gated []gate.Server
 	signins, programs := a.signins(e.home), newProgramFinder(a.environ)
+	e.acceptance = newAcceptance(e.home, e.cfg, e.log)
 	for _, s := range servers {
 		up, g := upstreamOf(s, programs.environFor(s)), gatedOf(s, e.cfg.Policy.Policy)
 		g.Launch = launchOf(key, s, up)
 		up.Authorize = a.authorizer(signins, s)
+		if o.serving && s.Start == config.StartLazy {
+			known, _ := e.acceptance.Known(s.Alias)
+			up.Lazy = len(known) > 0 // else it has to be seen once
+		}
 		ups, gated = append(ups, up), append(gated, g)
 		e.log.Debug("server", "alias", s.Alias, "preset", s.Preset, "preset_from", s.PresetFrom, "connection", s.Connection)
 	}
@@ -168,7 +173,6 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 		return err
 	}
 	options.Person, options.Adopt = o.person, e.adopt
-	e.acceptance = newAcceptance(e.home, e.cfg, e.log)
 	options.Acceptance = e.acceptance
 	e.results(&options)
 	e.gate, err = gate.New(options)
@@ -491,6 +495,10 @@ func (c caller) Up(server string) error {
 
 func (c caller) Settled(ctx context.Context, servers ...string) {
 	_ = c.pool.Settled(ctx, servers...) // the gate looks at ctx
+}
+
+func (c caller) Shown(ctx context.Context, server string) {
+	_ = c.pool.Shown(ctx, server) // the same
 }
 
 func (c caller) About(server string) gate.About {

@@ -40,4 +40,5 @@ func (nobody) Call(context.Context, string, string, json.RawMessage, func(json.R
 }
 func (nobody) Up(string) error                    { return nil }
 func (nobody) Settled(context.Context, ...string) {}
+func (nobody) Shown(context.Context, string)      {}
 func (nobody) About(string) gate.About            { return gate.About{} }
