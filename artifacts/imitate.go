@@ -24,10 +24,11 @@ var gateWords = [][]byte{[]byte("refused"), []byte("deferred"), []byte("imitatio
 // them. A sentence that mentions the gate is none.
 func imitations(text []byte) int {
 	n := 0
+	scratch := make([]byte, 0, 512)
 	for len(text) > 0 {
 		var line []byte
 		line, text = cutLine(text)
-		head := skeleton(line[:min(len(line), 512)])
+		head := skeleton(scratch, line[:min(len(line), 512)])
 		if !mentionsGate(head) {
 			continue
 		}
@@ -59,8 +60,8 @@ func containsFold(b, word []byte) bool {
 
 // skeleton returns line with what cannot be seen taken out and with letters of
 // other scripts replaced by the Latin ones they look like. Pure ASCII is
-// returned as it is.
-func skeleton(line []byte) []byte {
+// returned as it is, other lines in scratch where they fit.
+func skeleton(scratch, line []byte) []byte {
 	plain := true
 	for _, c := range line {
 		if c >= utf8.RuneSelf || c == 0x1b {
@@ -71,7 +72,7 @@ func skeleton(line []byte) []byte {
 	if plain {
 		return line
 	}
-	out := make([]byte, 0, len(line))
+	out := scratch[:0]
 	for i := 0; i < len(line); {
 		if line[i] == 0x1b {
 			var m Marks

@@ -294,9 +294,11 @@ func (in *inspector) together() {
 		return
 	}
 	in.found = 0
-	joined := bytes.Join(in.texts, []byte{'\n'})
-	in.records(joined, 0)
-	in.encoded(joined, 0)
+	for _, between := range []string{"\n", ""} { // rows, or a text cut anywhere
+		joined := bytes.Join(in.texts, []byte(between))
+		in.records(joined, 0)
+		in.encoded(joined, 0)
+	}
 	if in.wide >= minRows {
 		in.found = in.found.Union(rows)
 	}

@@ -389,7 +389,8 @@ func (w *comparison) namesSay(keys []uint64, key uint64) bool {
 func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 	type place struct {
 		values map[uint64]int
-		long   int
+		long   int // with sentences
+		spoken int // with words
 	}
 	var places []place
 	for i := range keys {
@@ -409,6 +410,9 @@ func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 			p.values[maphash.Bytes(seed, r.text[from:to])]++
 			if words > maxField {
 				p.long++
+			}
+			if words > 0 {
+				p.spoken++
 			}
 			at, words, from = at+1, 0, -1
 		}
@@ -433,7 +437,7 @@ func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 		for _, times := range p.values {
 			most = max(most, times)
 		}
-		if len(p.values) >= minRows && most*4 <= alike*3 && p.long*4 <= alike {
+		if len(p.values) >= minRows && most*4 <= alike*3 && p.long*4 <= alike && p.spoken*2 > alike {
 			n++
 		}
 	}

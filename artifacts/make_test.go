@@ -316,7 +316,7 @@ func TestALargeTableOfAnyMakeIsFound(t *testing.T) {
 func TestOrdinaryTextsAreNoRows(t *testing.T) {
 	for name, text := range map[string]string{
 		"ls": "README.md\nsrc\ndocs\nMakefile\ngo.mod\n", "ls fs": "[FILE] README.md\n[DIR] src\n[DIR] docs\n[FILE] Makefile\n[FILE] go.mod\n",
-		"tree":               ".\n├── src\n│   ├── a.go\n│   └── b.go\n└── docs\n    └── c.md\n",
+		"tree":               ".\n├── src\n│   ├── a.go\n│   ├── b.go\n│   └── c.go\n└── docs\n    ├── d.md\n    └── e.md\n",
 		"readme small table": "# Tool\n\nA tool.\n\n| flag | meaning |\n|---|---|\n| -a | all of it |\n| -b | less |\n\nUse it well.\n",
 
 		"git oneline":  "1a2b3c4 Fix the login page\n2b3c4d5 Add search\n3c4d5e6 Remove the old code path for names\n",

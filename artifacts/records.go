@@ -322,12 +322,23 @@ func columnsOf(line []byte) []column {
 		pos, body = pos+width, body[len(field):]
 	}
 	// A name with a colon and its value is a line of one record; a word and a
-	// sentence is a list of explanations.
-	if len(columns) < minFields || bytes.HasSuffix(fields[0], []byte{':'}) ||
+	// sentence is a list of explanations; lines that only draw hold a tree.
+	if len(columns) < minFields || said(fields) < minFields || bytes.HasSuffix(fields[0], []byte{':'}) ||
 		len(columns) == minFields && len(bytes.Fields(fields[1])) > 3 {
 		return nil
 	}
 	return columns
+}
+
+// said counts the fields that have a letter or a digit.
+func said(fields [][]byte) int {
+	n := 0
+	for _, f := range fields {
+		if bytes.ContainsFunc(f, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			n++
+		}
+	}
+	return n
 }
 
 func sameColumns(a, b []column) bool {

@@ -24,7 +24,7 @@ import (
 )
 
 // built are the programs that the tests run.
-var built struct{ gate, gosdk, counting, node string }
+var built struct{ gate, gosdk, counting, reciting, node string }
 
 // TestMain makes the test binary the faulty server when it is told so by its
 // first argument.
@@ -42,7 +42,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	built.gate, built.gosdk, built.counting = filepath.Join(dir, "mcp-gate"), filepath.Join(dir, "everything-server"), filepath.Join(dir, "counting")
+	built.gate, built.gosdk = filepath.Join(dir, "mcp-gate"), filepath.Join(dir, "everything-server")
+	built.counting, built.reciting = filepath.Join(dir, "counting"), filepath.Join(dir, "reciting")
 	here, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -56,6 +57,7 @@ func run(m *testing.M) int {
 	for _, b := range []struct{ dir, out, pkg string }{
 		{"..", built.gate, "./cmd/mcp-gate"},
 		{"..", built.counting, "./e2e/counting"},
+		{"..", built.reciting, "./e2e/reciting"},
 		{"gosdk", built.gosdk, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"},
 	} {
 		cmd := exec.Command("go", "build", "-o", b.out, b.pkg)
@@ -180,6 +182,7 @@ type client struct {
 	waiting map[string]jsonrpc.Message
 	asks    []jsonrpc.Message
 	last    int
+	heard   logged // every message that came
 	stderr  bytes.Buffer
 }
 
@@ -209,6 +212,7 @@ func connect(t *testing.T, capabilities, command string, args ...string) *client
 			if err != nil {
 				return
 			}
+			_, _ = c.heard.Write(line)
 			m, err := jsonrpc.Parse(line)
 			if err != nil {
 				continue // a server may log to standard output

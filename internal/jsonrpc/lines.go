@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -113,15 +114,53 @@ func (l *LineReader) line() ([]byte, error) {
 				return nil, l.skip(size, append(long, part), err == nil)
 			}
 			if err == nil {
-				return slices.Concat(append(long, part)...), nil
+				return joined(append(long, part), size), nil
 			}
-			long = append(long, bytes.Clone(part))
+			long = extended(long, part)
 		case size+len(part) > 0 && errors.Is(err, io.EOF):
 			return slices.Concat(append(long, part)...), nil
 		default:
 			return nil, err
 		}
 	}
+}
+
+// Parts of a long line are kept in blocks that double from the first to the
+// largest size, so that their memory is in few pieces once they are joined.
+const (
+	firstBlock   = 128 << 10
+	largestBlock = 4 << 20
+)
+
+// extended adds a part to the blocks of a line.
+func extended(blocks [][]byte, part []byte) [][]byte {
+	if n := len(blocks); n > 0 {
+		last := blocks[n-1]
+		fits := min(len(part), cap(last)-len(last))
+		blocks[n-1], part = append(last, part[:fits]...), part[fits:]
+	}
+	if len(part) == 0 {
+		return blocks
+	}
+	size := firstBlock
+	if n := len(blocks); n > 0 {
+		size = min(2*cap(blocks[n-1]), largestBlock)
+	}
+	return append(blocks, append(make([]byte, 0, size), part...))
+}
+
+// largeLine is from where on a line's parts are worth collecting by themselves.
+const largeLine = 4 << 20
+
+// joined puts the parts of a line together. Those of a large one are garbage of
+// the same size: collected at once they make room for what is made of it next.
+func joined(parts [][]byte, size int) []byte {
+	line := slices.Concat(parts...)
+	if size >= largeLine {
+		clear(parts)
+		runtime.GC()
+	}
+	return line
 }
 
 // skip reads past the rest of a line that became too long, of which parts
