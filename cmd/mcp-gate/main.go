@@ -133,6 +133,7 @@ func (a *app) command() *cobra.Command {
 		a.authCommand(), a.importCommand(),
 		a.auditCommand(), a.tokenCommand(), a.sampleCommand(), a.schemaCommand(), a.versionCommand(),
 	)
+	a.completions(root)
 	markUsage(root)
 	return root
 }
