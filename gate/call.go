@@ -64,24 +64,31 @@ func (s *Session) Call(ctx context.Context, req Request) Outcome {
 		return s.callMeta(ctx, req)
 	}
 	c := s.newCall(req.Name, req.Args, req)
-	if s.profile.exposure() != Meta {
+	if s.lookUp(c); !c.known && s.profile.exposure() != Meta {
+		// A name that is known waits for no other server.
 		s.g.await(ctx, s.g.opts.FirstList, s.aliases...)
-	}
-	switch w := s.wardrobe(); {
-	case s.profile.exposure() == Meta: // no tool is called by its name
-	case w != nil:
-		c.entry, c.args, c.known = w.called(req.Name, req.Args)
-		c.strict = w.limits.Strict
-	case s.profile.Exposure == Transparent:
-		c.entry, c.known = s.tool(catalog.ToolID{Server: s.aliases[0], Tool: req.Name})
-	default:
-		c.entry, c.known = s.set().ByDirectName(req.Name)
-		c.known = c.known && s.shows(c.entry.ID.Server)
+		s.lookUp(c)
 	}
 	if !c.known {
 		return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: s.unknownName(req.Name)}}
 	}
 	return s.road(ctx, c)
+}
+
+// lookUp finds the tool that a call names directly, and has its arguments in the
+// server's words.
+func (s *Session) lookUp(c *call) {
+	switch w := s.wardrobe(); {
+	case s.profile.exposure() == Meta: // no tool is called by its name
+	case w != nil:
+		c.entry, c.args, c.known = w.called(c.name, c.args)
+		c.strict = w.limits.Strict
+	case s.profile.Exposure == Transparent:
+		c.entry, c.known = s.tool(catalog.ToolID{Server: s.aliases[0], Tool: c.name})
+	default:
+		c.entry, c.known = s.set().ByDirectName(c.name)
+		c.known = c.known && s.shows(c.entry.ID.Server)
+	}
 }
 
 func (s *Session) newCall(name string, args json.RawMessage, req Request) *call {
