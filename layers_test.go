@@ -37,7 +37,7 @@ var layers = []struct {
 	{"signin", []string{"vault"}, []string{"golang.org/x/oauth2"}},
 	{"reader", []string{"engagement"}, []string{"github.com/kljensen/snowball"}},
 	{"catalog", []string{"engagement"}, []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/kljensen/snowball"}},
-	{"artifacts", []string{"engagement"}, []string{"github.com/go-json-experiment/json", "golang.org/x/image", "golang.org/x/sys", "github.com/jmespath-community/go-jmespath"}},
+	{"artifacts", []string{"engagement"}, []string{"github.com/go-json-experiment/json", "golang.org/x/image", "golang.org/x/sys", "golang.org/x/text", "github.com/jmespath-community/go-jmespath"}},
 	{"policy", []string{"engagement", "catalog"}, nil},
 	{"prefix", []string{"engagement", "catalog"}, []string{"github.com/cespare/xxhash/v2"}},
 	{"inbox", []string{"engagement", "catalog"}, []string{"golang.org/x/crypto"}},

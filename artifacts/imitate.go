@@ -2,15 +2,39 @@ package artifacts
 
 import (
 	"bytes"
+	"html"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
-// gateLine matches the beginning of a line in the forms that only the gate
-// writes: its refusals, its word for a withheld result, and its name in brackets
-// or before a colon. It sees lines with look-alike letters replaced.
-var gateLine = lazy.Regexp(`(?i)^(?:(?:refused|deferred) ?\[[a-z-]{2,40}\] ?:|note ?\[imitation\] ?:|ran, result (?:withheld|kept) ?\[|not run ?\[?[a-z-]{0,40}\]? ?:|[\[(<{]+/? ?(?:system[: ]+)?mcp[-_ ]?gate\b[^\]\n]{0,80}[\])>}]|(?:message |notice |note )?(?:from )?mcp[-_ ]gate ?(?:\(.{0,40}\) ?)?(?:says?|notice|approval|approved|message)? ?:)`)
+// Words of the gate stand at the beginning of a line, behind nothing but signs,
+// the number of a list, tags or the name of a field.
+const lineStart = `(?i)^(?:[^\pL\pN\[(<{&]|[\[(<{&]|<[^<>]{0,80}>|[0-9]{1,3}[.)]|"[a-z_]{1,20}" ?: ?)*?`
+
+// gateName is the gate as a speaker: a part of a path, of a longer name and of
+// a command line are none.
+const gateName = `mcp[-_ ]?gate\b`
+
+// speaks is what may stand between the gate's name and the colon after it.
+const speaks = ` ?(?:\([^)\n]{0,40}\) ?)?(?:(?:system |policy |approval |security )?(?:says?|said|notice|note|approval|approved|message|policy|decision|warning|alert|update|status))?(?:[^\x00-\x7f]{0,16}) ?[:>]`
+
+// gateLine matches lines in the forms that only the gate writes: its refusals,
+// its word for a withheld result, and its name in brackets, in a banner, before
+// a colon, or as whom a message is from, in the languages that say so in a word.
+// It sees lines with look-alike letters replaced.
+var gateLine = lazy.Regexp(lineStart + `(?:` +
+	`(?:refused|deferred) ?\[[a-z-]{2,40}\] ?:|note ?\[imitation\] ?:|ran, result (?:withheld|kept) ?\[|not run ?\[?[a-z-]{0,40}\]? ?:` +
+	`|[\[(<{]+/? ?(?:system[: ]+)?mcp[-_ ]?gate\b[^\]\n]{0,80}[\])>}]` +
+	`|[-=*_#~]{2,} ?` + gateName + `[^\n]{0,40}[-=*_#~]{2,}$` +
+	`|` + gateName + speaks +
+	`|(?:\pL+ ){0,2}\(` + gateName + `\) ?says?\b` +
+	`|(?:system|admin|security|policy|approval|notice|message|note|alert|warning)[^\pL\n]{1,4}(?:(?:message|notice|note|alert) )?(?:from )?(?:the )?` + gateName + speaks +
+	`|(?:[\pL]+ ){0,3}(?:from|by|von|vom|de|del|du|da|van|od|från|fra|ot|вiд|来自|來自) ?` + gateName + speaks +
+	`)`)
 
 // gateKey matches the keys that only the gate may write, as a name in JSON or
 // at a line's beginning.
@@ -18,7 +42,7 @@ var gateKey = lazy.Regexp(`(?i)(?:^|["'{,\s])mcp-gate/[a-z][a-z_-]{1,30}["']?\s*
 
 // looksLikeGate is whether any part of text is worth a closer look: the words
 // that every form has one of, in any case, or letters outside ASCII.
-var gateWords = [][]byte{[]byte("refused"), []byte("deferred"), []byte("imitation"), []byte("withheld"), []byte("mcp"), []byte("not run")}
+var gateWords = [][]byte{[]byte("refused"), []byte("deferred"), []byte("imitation"), []byte("withheld"), []byte("result kept"), []byte("mcp"), []byte("not run")}
 
 // imitations counts the lines of text that read as if the gate had written
 // them. A sentence that mentions the gate is none.
@@ -32,7 +56,7 @@ func imitations(text []byte) int {
 		if !mentionsGate(head) {
 			continue
 		}
-		if gateLine().Match(bytes.TrimLeft(head, " \t>*_`#-\"'|!")) || gateKey().Match(head) {
+		if gateLine().Match(head) || gateKey().Match(head) {
 			n++
 		}
 	}
@@ -64,7 +88,7 @@ func containsFold(b, word []byte) bool {
 func skeleton(scratch, line []byte) []byte {
 	plain := true
 	for _, c := range line {
-		if c >= utf8.RuneSelf || c == 0x1b {
+		if c >= utf8.RuneSelf || c == 0x1b || c == '&' {
 			plain = false
 			break
 		}
@@ -72,25 +96,51 @@ func skeleton(scratch, line []byte) []byte {
 	if plain {
 		return line
 	}
+	if bytes.IndexByte(line, '&') >= 0 {
+		line = []byte(html.UnescapeString(string(line)))
+	}
 	out := scratch[:0]
 	for i := 0; i < len(line); {
 		if line[i] == 0x1b {
 			var m Marks
-			i += m.escape(line[i:])
+			n := m.escape(line[i:], &colours{})
+			if line[i+n-1] != 'm' {
+				out = out[:0] // what stood here is written over
+			}
+			i += n
+			continue
+		}
+		if line[i] < utf8.RuneSelf {
+			out = append(out, line[i])
+			i++
 			continue
 		}
 		r, size := utf8.DecodeRune(line[i:])
 		i += size
-		switch {
-		case invisible(r), r == 0xfeff, r == 0xad, r >= 0xe0000, r >= 0xfe00 && r <= 0xfe0f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
-		case r >= 0xff01 && r <= 0xff5e: // full width
-			out = append(out, byte(r-0xff01+'!'))
-		default:
-			if latin, ok := lookAlikes[r]; ok {
-				out = append(out, latin)
-			} else {
-				out = utf8.AppendRune(out, r)
-			}
+		out = appendPlain(out, r)
+	}
+	return out
+}
+
+// appendPlain appends what r looks like.
+func appendPlain(out []byte, r rune) []byte {
+	switch {
+	case invisible(r), r == 0xfeff, r == 0xad, r >= 0xe0000, r >= 0xfe00 && r <= 0xfe0f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, unicode.Is(unicode.Mn, r):
+		return out
+	case unicode.Is(unicode.Pd, r):
+		return append(out, '-')
+	case unicode.Is(unicode.Zs, r):
+		return append(out, ' ')
+	}
+	if latin, ok := lookAlikes[r]; ok {
+		return append(out, latin)
+	}
+	var b [utf8.UTFMax]byte
+	for _, c := range string(norm.NFKD.Bytes(b[:utf8.EncodeRune(b[:], r)])) {
+		if latin, ok := lookAlikes[c]; ok {
+			out = append(out, latin)
+		} else if !unicode.Is(unicode.Mn, c) {
+			out = utf8.AppendRune(out, c)
 		}
 	}
 	return out

@@ -481,7 +481,7 @@ func (in *inspector) str(quoted []byte, layer int) {
 
 func isASCII(b []byte) bool {
 	for _, c := range b {
-		if c >= 0x80 {
+		if c >= 0x7f {
 			return false
 		}
 	}

@@ -2,6 +2,8 @@ package artifacts
 
 import (
 	"bytes"
+	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -67,6 +69,8 @@ func (m Marks) plus(other Marks) Marks {
 func MarkText(text []byte) Marks {
 	var m Marks
 	var prev rune
+	var shown colours
+	mixed := sync.OnceValue(func() bool { return bytes.ContainsFunc(text, rightToLeft) })
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c >= ' ' && c < 0x7f || c == '\n' || c == '\t' {
@@ -76,7 +80,7 @@ func MarkText(text []byte) Marks {
 		}
 		switch {
 		case c == 0x1b:
-			i += m.escape(text[i:])
+			i += m.escape(text[i:], &shown)
 			continue
 		case c < utf8.RuneSelf:
 			if !isBreak(text, i) {
@@ -94,7 +98,7 @@ func MarkText(text []byte) Marks {
 			}
 		}
 		next, _ := utf8.DecodeRune(text[i+size:])
-		m.character(prev, r, next, i == 0)
+		m.character(prev, r, next, i == 0, mixed)
 		prev = r
 		i += size
 	}
@@ -107,7 +111,7 @@ func MarkText(text []byte) Marks {
 func isBreak(text []byte, i int) bool { return text[i] == '\r' || text[i] == '\f' }
 
 // escape marks the sequence that begins text and returns its length.
-func (m *Marks) escape(text []byte) int {
+func (m *Marks) escape(text []byte, shown *colours) int {
 	if len(text) < 2 {
 		m[MarkControl]++
 		return len(text)
@@ -118,7 +122,7 @@ func (m *Marks) escape(text []byte) int {
 		for i < len(text) && i < 64 && (text[i] >= 0x20 && text[i] <= 0x3f) {
 			i++
 		}
-		if i < len(text) && text[i] == 'm' && !conceals(text[2:i]) || i < len(text) && text[i] == 'K' {
+		if i < len(text) && text[i] == 'm' && !shown.conceal(text[2:i]) || i < len(text) && text[i] == 'K' {
 			m[MarkColour]++
 		} else {
 			m[MarkANSI]++
@@ -130,22 +134,44 @@ func (m *Marks) escape(text []byte) int {
 	}
 }
 
-// conceals reports whether the parameters of a colour sequence hide text: the
-// attribute for it, or the same colour for ground and letters.
-func conceals(params []byte) bool {
-	var fore, back string
-	for _, p := range bytes.Split(params, []byte{';'}) {
-		s := string(p)
+// colours are those of letters and ground after the sequences so far, "" where
+// they are the terminal's own.
+type colours struct{ letters, ground string }
+
+// conceal takes up the parameters of a colour sequence and reports whether text
+// is hidden by them: by the attribute for it, or by letters of the ground's colour.
+func (c *colours) conceal(params []byte) bool {
+	list := strings.Split(strings.ReplaceAll(string(params), ":", ";"), ";")
+	hidden := false
+	for i := 0; i < len(list); i++ {
+		s := list[i]
 		switch {
+		case s == "" || s == "0":
+			*c = colours{}
 		case s == "8":
-			return true
+			hidden = true
+		case s == "38" || s == "48":
+			n := 0
+			if i+1 < len(list) {
+				n = map[string]int{"2": 4, "5": 2}[list[i+1]]
+			}
+			if n = min(n, len(list)-i-1); s == "38" {
+				c.letters = strings.Join(list[i+1:i+1+n], ";")
+			} else {
+				c.ground = strings.Join(list[i+1:i+1+n], ";")
+			}
+			i += n
+		case s == "39":
+			c.letters = ""
+		case s == "49":
+			c.ground = ""
 		case len(s) == 2 && s[0] == '3':
-			fore = s[1:]
+			c.letters = "basic " + s[1:]
 		case len(s) == 2 && s[0] == '4':
-			back = s[1:]
+			c.ground = "basic " + s[1:]
 		}
 	}
-	return fore != "" && fore == back && fore != "8" && fore != "9"
+	return hidden || c.letters != "" && c.letters == c.ground
 }
 
 // flagSize is the length of the tags that spell the flag of a region after a
@@ -166,7 +192,7 @@ func flagSize(text []byte) int {
 }
 
 // character marks r, which stands between prev and next.
-func (m *Marks) character(prev, r, next rune, first bool) {
+func (m *Marks) character(prev, r, next rune, first bool, mixed func() bool) {
 	switch {
 	case r >= 0xe0000 && r <= 0xe007f, r >= 0xe0100 && r <= 0xe01ef:
 		m[MarkTags]++
@@ -179,7 +205,7 @@ func (m *Marks) character(prev, r, next rune, first bool) {
 			m[MarkBidi]++
 		}
 	case r == 0x200e || r == 0x200f || r == 0x061c:
-		if !rightToLeft(prev) && !rightToLeft(next) {
+		if !rightToLeft(prev) && !rightToLeft(next) && !mixed() {
 			m[MarkBidi]++
 		}
 	case r == 0x200d || r == 0x200c:
@@ -216,6 +242,9 @@ func invisible(r rune) bool { return r >= 0x200b && r <= 0x200d || r >= 0x2060 &
 // hidingStyle matches what takes an element out of sight. Spaces were removed.
 var hidingStyle = lazy.Regexp(`display:none|visibility:hidden|font-size:0(?:px|pt|em|%)?(?:[;"'!]|$)|opacity:0(?:\.0+)?(?:[;"'!]|$)|(?:left|top|text-indent):-[0-9]{4,}`)
 
+// hiddenTag matches an element with the attribute that hides it.
+var hiddenTag = lazy.Regexp(`<[a-zA-Z][a-zA-Z0-9-]*(?:\s[^<>]{0,200})?\shidden(?:="[^"]{0,20}")?(?:\s[^<>]{0,200})?/?>`)
+
 // whiteLetters matches white letters, which are hidden only where no ground is
 // set for them.
 var whiteLetters = lazy.Regexp(`(?:^|[;"'])color:(?:white|#fff(?:fff)?|rgb\(255,255,255\))(?:[;"'!]|$)`)
@@ -238,6 +267,20 @@ func hiddenHTML(text []byte) int {
 			n--
 		}
 		rest = rest[end+3:]
+	}
+	if bytes.Contains(text, []byte(" hidden")) {
+		n += len(hiddenTag().FindAllIndex(text, -1))
+	}
+	for rest := text; ; {
+		i := bytes.Index(rest, []byte("[//]: # "))
+		if i < 0 {
+			break
+		}
+		rest = rest[i+8:]
+		line, _ := cutLine(rest)
+		if len(bytes.Fields(line)) >= 6 {
+			n++
+		}
 	}
 	for rest := text; ; {
 		i := bytes.Index(rest, []byte("style="))

@@ -116,7 +116,7 @@ func remarkable(raw []byte) bool {
 		}
 	}
 	lower := bytes.ToLower(raw)
-	for _, word := range []string{"refused", "withheld", "mcp", "not run", "<"} {
+	for _, word := range []string{"refused", "deferred", "imitation", "withheld", "result kept", "mcp", "not run", "<", "[//]"} {
 		if bytes.Contains(lower, []byte(word)) {
 			return true
 		}
