@@ -22,7 +22,7 @@ type outlet interface {
 	// send carries a message that precedes the answer.
 	send(ctx context.Context, line []byte) error
 	// answer carries the answer; failed is the error in it, or nil.
-	answer(ctx context.Context, line []byte, failed *jsonrpc.Error) error
+	answer(ctx context.Context, line jsonrpc.Line, failed *jsonrpc.Error) error
 }
 
 // exchange is one request being served.
@@ -70,11 +70,11 @@ func (x *exchange) run(ctx, lasting context.Context) {
 	defer x.c.leave(x)
 	defer x.cancel()
 	result, failed := x.serve(ctx)
-	var line []byte
+	var line jsonrpc.Line
 	if failed != nil {
-		line = jsonrpc.AppendError(nil, x.msg.ID, failed)
+		line[0] = jsonrpc.AppendError(nil, x.msg.ID, failed)
 	} else {
-		line = jsonrpc.AppendResult(make([]byte, 0, len(result)+64), x.msg.ID, result)
+		line = jsonrpc.Result(x.msg.ID, result)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

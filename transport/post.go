@@ -95,20 +95,19 @@ func (p *post) send(_ context.Context, line []byte) error {
 	return p.event(line)
 }
 
-func (p *post) event(line []byte) error {
+func (p *post) event(line ...[]byte) error {
 	p.beginStream()
 	if p.quiet != nil {
 		p.quiet.Reset(p.keepAlive)
 	}
-	for _, part := range [][]byte{[]byte("event: message\ndata: "), line, []byte("\n\n")} {
-		if err := p.write(part); err != nil {
-			return err
-		}
+	parts := append(append([][]byte{[]byte("event: message\ndata: ")}, line...), []byte("\n\n"))
+	if err := p.write(parts...); err != nil {
+		return err
 	}
 	return p.rc.Flush()
 }
 
-func (p *post) answer(_ context.Context, line []byte, failed *jsonrpc.Error) error {
+func (p *post) answer(_ context.Context, line jsonrpc.Line, failed *jsonrpc.Error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over {
@@ -116,16 +115,16 @@ func (p *post) answer(_ context.Context, line []byte, failed *jsonrpc.Error) err
 	}
 	p.over, p.failed = true, failed
 	if p.began || !p.plain {
-		return p.event(line)
+		return p.event(line[:]...)
 	}
 	header := p.w.Header()
 	if failed != nil {
 		header.Del("Mcp-Session-Id") // an initialize that failed made none
 	}
 	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(line)))
+	header.Set("Content-Length", strconv.Itoa(line.Len()))
 	p.w.WriteHeader(statusOf(p.modern, failed))
-	return p.write(line)
+	return p.write(line[:]...)
 }
 
 // statusOf is 200, but for the errors to which 2026-07-28 gives a status.
@@ -149,14 +148,16 @@ const (
 	writeWait  = time.Minute
 )
 
-func (p *post) write(b []byte) error {
-	for len(b) > 0 {
-		n := min(len(b), writeChunk)
-		_ = p.rc.SetWriteDeadline(time.Now().Add(writeWait)) // not every writer can
-		if _, err := p.w.Write(b[:n]); err != nil {
-			return err
+func (p *post) write(parts ...[]byte) error {
+	for _, b := range parts {
+		for len(b) > 0 {
+			n := min(len(b), writeChunk)
+			_ = p.rc.SetWriteDeadline(time.Now().Add(writeWait)) // not every writer can
+			if _, err := p.w.Write(b[:n]); err != nil {
+				return err
+			}
+			b = b[n:]
 		}
-		b = b[n:]
 	}
 	return nil
 }

@@ -76,8 +76,8 @@ func (st *stdio) streams() bool { return true }
 
 func (st *stdio) send(ctx context.Context, line []byte) error { return st.w.Send(ctx, line) }
 
-func (st *stdio) answer(ctx context.Context, line []byte, _ *jsonrpc.Error) error {
-	return st.w.Send(ctx, line)
+func (st *stdio) answer(ctx context.Context, line jsonrpc.Line, _ *jsonrpc.Error) error {
+	return st.w.Send(ctx, line[:]...)
 }
 
 // read takes messages until the stream ends, and never waits for one to be

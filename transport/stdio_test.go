@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -468,8 +469,8 @@ func (r *recorder) send(_ context.Context, line []byte) error {
 	r.lines <- string(line)
 	return nil
 }
-func (r *recorder) answer(ctx context.Context, line []byte, _ *jsonrpc.Error) error {
-	return r.send(ctx, line)
+func (r *recorder) answer(ctx context.Context, line jsonrpc.Line, _ *jsonrpc.Error) error {
+	return r.send(ctx, bytes.Join(line[:], nil))
 }
 
 func exchangeOf(t *testing.T, c *conn, line string, out outlet) *exchange {

@@ -186,6 +186,39 @@ func TestTheWriterDoesNotHoldACallerPastItsContext(t *testing.T) {
 	}
 }
 
+// A large result is sent as it lies, unless it needs other bytes.
+func TestResultInParts(t *testing.T) {
+	text := strings.Repeat("x", largeResult)
+	for name, tt := range map[string]struct {
+		result string
+		copied bool
+	}{
+		"small":               {`{"a":1}`, true},
+		"large":               {`{"a":"` + text + `"}`, false},
+		"large, not one line": {"{\"a\":\n\"" + text + "\"}", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id, result := json.RawMessage("7"), json.RawMessage(tt.result)
+			line := Result(id, result)
+			whole := bytes.Join(line[:], nil)
+			if want := AppendResult(nil, id, result); !bytes.Equal(whole, want) || line.Len() != len(want) {
+				t.Errorf("%.60q of %d bytes, want %.60q of %d", whole, line.Len(), want, len(want))
+			}
+			if copied := line[1] == nil; copied != tt.copied {
+				t.Errorf("copied %v, want %v", copied, tt.copied)
+			}
+			var out bytes.Buffer
+			w := NewLineWriter(&out)
+			if err := errors.Join(w.Send(t.Context(), line[:]...), w.Send(t.Context(), []byte("next")), w.Close(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			if want := string(whole) + "\nnext\n"; out.String() != want {
+				t.Errorf("sent %.60q of %d bytes, want %d", out.String(), out.Len(), len(want))
+			}
+		})
+	}
+}
+
 // Whatever Parse accepts is put together again as a message that parses the same.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":[1,2]}}`, `{"jsonrpc":"2.0","id":"é","result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}`} {

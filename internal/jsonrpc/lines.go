@@ -206,12 +206,12 @@ var ErrClosed = errors.New("the writer is closed")
 // but itself; lines that wait leave in one write. Safe for concurrent use.
 type LineWriter struct {
 	w     io.Writer
-	batch []byte        // small lines on their way; the goroutine's own
+	batch []byte        // small parts on their way; the goroutine's own
 	wake  chan struct{} // something is queued, or Close was called
 	done  chan struct{} // closed when the goroutine has ended
 
-	mu     sync.Mutex // guards what follows
-	queue  [][]byte
+	mu     sync.Mutex    // guards what follows
+	queue  [][]byte      // parts of lines
 	queued int           // bytes in queue
 	room   chan struct{} // where somebody waits for room: closed when the queue empties; else nil
 	err    error         // the first failed write; nothing is written after it
@@ -226,10 +226,15 @@ func NewLineWriter(w io.Writer) *LineWriter {
 	return l
 }
 
-// Send queues line, which is the writer's from then on, and its line end. It waits only while more than 4 MiB are
-// queued, until ctx ends. A nil error means queued, not received; an error
-// means that no byte of the line will be written.
-func (l *LineWriter) Send(ctx context.Context, line []byte) error {
+// Send queues a line, whose parts are the writer's from then on, and its line
+// end. It waits only while more than 4 MiB are queued, until ctx ends. A nil
+// error means queued, not received; an error means that no byte of the line
+// will be written.
+func (l *LineWriter) Send(ctx context.Context, line ...[]byte) error {
+	size := len(lineEnd)
+	for _, part := range line {
+		size += len(part)
+	}
 	for {
 		l.mu.Lock()
 		switch {
@@ -239,9 +244,9 @@ func (l *LineWriter) Send(ctx context.Context, line []byte) error {
 		case l.closed:
 			defer l.mu.Unlock()
 			return ErrClosed
-		case l.queued == 0 || l.queued+len(line) < maxQueued:
-			l.queue = append(l.queue, line)
-			l.queued += len(line) + 1
+		case l.queued == 0 || l.queued+size <= maxQueued:
+			l.queue = append(append(l.queue, line...), lineEnd)
+			l.queued += size
 			l.mu.Unlock()
 			l.nudge()
 			return nil
@@ -291,25 +296,25 @@ func (l *LineWriter) nudge() {
 
 func (l *LineWriter) run() {
 	defer close(l.done)
-	var lines [][]byte
+	var parts [][]byte
 	for range l.wake {
 		for {
-			clear(lines)
+			clear(parts)
 			l.mu.Lock()
-			lines, l.queue, l.queued = l.queue, lines[:0], 0
+			parts, l.queue, l.queued = l.queue, parts[:0], 0
 			if l.room != nil {
 				close(l.room)
 				l.room = nil
 			}
 			closed := l.closed
 			l.mu.Unlock()
-			if len(lines) == 0 {
+			if len(parts) == 0 {
 				if closed {
 					return
 				}
 				break
 			}
-			if err := l.write(lines); err != nil {
+			if err := l.write(parts); err != nil {
 				l.mu.Lock()
 				l.err = fmt.Errorf("write message: %w", err)
 				l.queue = nil
@@ -320,20 +325,23 @@ func (l *LineWriter) run() {
 	}
 }
 
-// write puts lines on the stream. Small ones leave together; a large one is
-// not copied.
-func (l *LineWriter) write(lines [][]byte) error {
-	for _, line := range lines {
-		if len(line) >= batchSize {
+// lineEnd ends each line.
+var lineEnd = []byte{'\n'}
+
+// write puts parts of lines on the stream. Small ones leave together; a large
+// one is not copied.
+func (l *LineWriter) write(parts [][]byte) error {
+	for _, part := range parts {
+		if len(part) >= batchSize {
 			if err := l.flush(); err != nil {
 				return err
 			}
-			if _, err := l.w.Write(append(line, '\n')); err != nil {
+			if _, err := l.w.Write(part); err != nil {
 				return err
 			}
 			continue
 		}
-		l.batch = append(append(l.batch, line...), '\n')
+		l.batch = append(l.batch, part...)
 		if len(l.batch) >= batchSize {
 			if err := l.flush(); err != nil {
 				return err

@@ -246,11 +246,31 @@ func appendMethod(dst []byte, method string, params json.RawMessage) []byte {
 
 // AppendResult appends an answer as one line; see [AppendRequest].
 func AppendResult(dst []byte, id, result json.RawMessage) []byte {
+	return append(appendOneLine(appendResultHead(dst, id), result), '}')
+}
+
+func appendResultHead(dst []byte, id json.RawMessage) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
-	dst = append(dst, `,"result":`...)
-	dst = appendOneLine(dst, result)
-	return append(dst, '}')
+	return append(dst, `,"result":`...)
+}
+
+// Line is a message as one line, in parts: a large result need not be copied
+// to be sent.
+type Line [3][]byte
+
+// Len is how many bytes the line has, without its line end.
+func (l Line) Len() int { return len(l[0]) + len(l[1]) + len(l[2]) }
+
+// largeResult is the size from which a result is a part by itself.
+const largeResult = 64 << 10
+
+// Result makes an answer; see [AppendRequest].
+func Result(id, result json.RawMessage) Line {
+	if len(result) < largeResult || bytes.IndexByte(result, '\n') >= 0 || bytes.IndexByte(result, '\r') >= 0 {
+		return Line{AppendResult(make([]byte, 0, len(result)+len(id)+40), id, result)}
+	}
+	return Line{appendResultHead(nil, id), result, []byte{'}'}}
 }
 
 // AppendError appends an error answer as one line. A nil id becomes null, as
