@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,11 +16,40 @@ import (
 // maxPages bounds one listing; the largest catalogue known has 10,000 tools.
 const maxPages = 1000
 
+// maxEntries bounds what is taken of one listing: each tool is scanned, kept and
+// searched, which takes seconds in all, and other servers share the machine.
+// maxProblems bounds what is said about entries that are no tools.
+const (
+	maxEntries  = 20_000
+	maxProblems = 20
+)
+
 // found is what one listing gave.
 type found struct {
 	tools    []json.RawMessage
 	problems []string // entries that were left out, and pages that were not asked for
 	entries  int      // seen so far, over all pages
+	unsaid   int      // problems beyond maxProblems
+	cut      bool     // there are entries beyond maxEntries
+}
+
+func (f *found) problem(format string, a ...any) {
+	if len(f.problems) == maxProblems {
+		f.unsaid++
+		return
+	}
+	f.problems = append(f.problems, fmt.Sprintf(format, a...))
+}
+
+// end has the problems that were not said counted, and says why no more is asked
+// for; "" where there is no more.
+func (f *found) end(why string) {
+	if f.unsaid > 0 {
+		f.problems = append(f.problems, fmt.Sprintf("and %d more entries", f.unsaid))
+	}
+	if why != "" {
+		f.problems = append(f.problems, why)
+	}
 }
 
 // listTools asks for all pages of tools/list.
@@ -45,18 +75,23 @@ func (x *session) listTools(ctx context.Context) (found, error) {
 		if size += int64(len(resp.Result)); size > x.s.o.MaxMessage {
 			return f, fmt.Errorf("its tools take more than %d bytes", x.s.o.MaxMessage)
 		}
-		before := len(f.problems)
+		before, unsaid := len(f.problems), f.unsaid
 		added, cursor, err := x.takePage(&f, resp.Result, names)
 		switch {
 		case err != nil:
 			return f, fmt.Errorf("page %d of its tools: %w", page, err)
+		case f.cut:
+			f.end(fmt.Sprintf("more than %d entries: the rest was not looked at", maxEntries))
+			return f, nil
 		case cursor == nil:
+			f.end("")
 			return f, nil
 		case cursors[string(cursor)] || (added == 0 && page > 1):
-			f.problems = append(f.problems[:before], fmt.Sprintf("page %d repeats what came before: no further page was asked for", page))
+			f.problems, f.unsaid = f.problems[:before], unsaid
+			f.end(fmt.Sprintf("page %d repeats what came before: no further page was asked for", page))
 			return f, nil
 		case page == maxPages:
-			f.problems = append(f.problems, fmt.Sprintf("more than %d pages: the rest was not asked for", maxPages))
+			f.end(fmt.Sprintf("more than %d pages: the rest was not asked for", maxPages))
 			return f, nil
 		}
 		cursors[string(cursor)] = true
@@ -71,20 +106,30 @@ func (x *session) takePage(f *found, result json.RawMessage, names map[string]bo
 	if err != nil {
 		return 0, nil, err
 	}
-	var entries []json.RawMessage
-	if !ok || raw[0] != '[' || json.Unmarshal(raw, &entries) != nil {
+	if !ok || raw[0] != '[' {
 		return 0, nil, errors.New(`"tools" is not an array`)
 	}
-	for _, entry := range entries {
+	entries := json.NewDecoder(bytes.NewReader(raw)) // one by one: there may be millions
+	if _, err := entries.Token(); err != nil {
+		return 0, nil, err
+	}
+	for entries.More() {
+		if f.cut = f.entries == maxEntries; f.cut {
+			break
+		}
+		var entry json.RawMessage
+		if err := entries.Decode(&entry); err != nil {
+			return 0, nil, err
+		}
 		name, ok := toolName(entry)
 		switch {
 		case !ok:
-			f.problems = append(f.problems, fmt.Sprintf("entry %d has no name or is no object", f.entries))
+			f.problem("entry %d has no name or is no object", f.entries)
 		case names[name]:
-			f.problems = append(f.problems, fmt.Sprintf("entry %d repeats the name %q: the first one counts", f.entries, name))
+			f.problem("entry %d repeats the name %.100q: the first one counts", f.entries, name)
 		case x.modern && x.s.cfg.URL != "" && mcp.ValidateParamHeaderAnnotations(&mcp.Tool{RawInputSchema: schemaOf(entry)}) != nil:
 			// 2026-07-28 has clients leave such a tool out.
-			f.problems = append(f.problems, fmt.Sprintf("entry %d (%q) has an x-mcp-header that is not valid", f.entries, name))
+			f.problem("entry %d (%.100q) has an x-mcp-header that is not valid", f.entries, name)
 		default:
 			names[name] = true
 			f.tools = append(f.tools, entry)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -324,6 +325,9 @@ func TestListings(t *testing.T) {
 		{"entries that are no tools", func(t *testing.T) fakemcp.Config {
 			return fakemcp.Config{List: file(t, `{"tools":[{"name":"ok"},null,"x",{"name":7},{"description":"d"},{"name":"ok","x":1},{"name":"chat","inputSchema":{"$ref":"#/c"}}]}`)}
 		}, "ok chat", []string{"entry 1 ", "entry 2 ", "entry 3 ", "entry 4 ", `entry 5 repeats the name "ok"`}},
+		{"entries without end that are no tools", func(t *testing.T) fakemcp.Config {
+			return fakemcp.Config{List: file(t, `{"tools":[{"name":"ok"}`+strings.Repeat(",{}", maxEntries)+`]}`)}
+		}, "ok", append(slices.Repeat([]string{"no name"}, maxProblems), "and 19979 more entries", "more than 20000 entries")},
 		{"only resources", func(*testing.T) fakemcp.Config { return fakemcp.Config{Fault: "no-tools"} }, "", nil},
 		{"no word about capabilities, and a refusal", func(t *testing.T) fakemcp.Config {
 			return fakemcp.Config{Fault: "no-tools", Init: file(t, `{"protocolVersion":"2024-11-05"}`)}
