@@ -174,12 +174,19 @@ func (s *Session) findTools(ctx context.Context, req Request) Outcome {
 	}
 	s.g.await(ctx, s.g.opts.FirstFind, s.aliases...)
 	var hits []found
+	near := 0 // of them fit about as well as the best: they say what can be done
+	var best float64
 	for _, h := range s.set().Search(query) {
 		if f, ok := s.judged(h.Entry, req.CanAsk); ok {
-			hits = append(hits, f)
+			if hits = append(hits, f); len(hits) == 1 {
+				best = h.Score
+			}
+			if h.Score >= best/2 {
+				near++
+			}
 		}
 	}
-	state := scopeState(hits)
+	state := scopeState(hits[:near])
 	page := hits[min(from, len(hits)):]
 	page = page[:min(len(page), max(1, min(limit, findMost)))]
 	out := findResult(page, from, len(hits), state)
