@@ -1238,6 +1238,11 @@ func TestTheGatesOwnPromptsAndResource(t *testing.T) {
 	if a, b := s.Prefix().Fingerprint(), r.open(t, Identity{Client: "another"}).Prefix().Fingerprint(); a != b {
 		t.Errorf("two sessions have the fingerprints %s and %s", a, b)
 	}
+	before := s.Prefix().Fingerprint()
+	r.gate.Offer("hub", raws(append(definitions["hub"], `{"name":"close_issue","description":"Close an issue"}`)))
+	if now, next := s.Prefix().Fingerprint(), r.open(t, Identity{}).Prefix().Fingerprint(); now != before || next == before {
+		t.Errorf("after a change the session has %s, the next one %s; it began with %s", now, next, before)
+	}
 	brief := ask("prompts/get", "subagent_brief", `{"name":"subagent_brief","arguments":{"task":" count them ","inputs":"{\"b\":1,\"a\":2}"}}`)
 	if !strings.Contains(string(brief.Result), `count them`) || !strings.Contains(string(brief.Result), `{\"a\":2,\"b\":1}`) {
 		t.Errorf("got %s %v", brief.Result, brief.Error)
