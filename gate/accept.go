@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -62,17 +63,22 @@ func (g *Gate) Offer(server string, definitions []json.RawMessage) {
 		return
 	}
 	var tools []catalog.Tool
+	left := 0 // servers exist that list thousands of things that are no tools, again and again
 	for i, raw := range definitions {
 		t, err := catalog.NewTool(server, raw)
-		if err != nil {
+		if _, taken := carries[t.ID.Tool]; err == nil && taken {
+			err = errors.New("what it is called stands for something else")
+		}
+		if err == nil {
+			tools = append(tools, t)
+			continue
+		}
+		if left++; left <= toldOf {
 			g.opts.Log.Warn("a tool is left out", "server", server, "index", i, "error", err)
-			continue
 		}
-		if _, taken := carries[t.ID.Tool]; taken {
-			g.opts.Log.Warn("a tool is left out: what it is called stands for something else", "server", server, "index", i)
-			continue
-		}
-		tools = append(tools, t)
+	}
+	if left > toldOf {
+		g.opts.Log.Warn("more tools are left out", "server", server, "tools", left-toldOf)
 	}
 	now := g.judged(s, tools)
 	g.mu.Lock()
@@ -96,8 +102,14 @@ func (g *Gate) bare(servers []string) []string {
 	})
 }
 
+// toldOf is how many tools of one list the log says something of.
+const toldOf = 20
+
 // judged holds what a server shows against the record.
 func (g *Gate) judged(s Server, tools []catalog.Tool) offering {
+	g.mu.Lock()
+	before := g.offered[s.Alias].states
+	g.mu.Unlock()
 	now := offering{states: map[catalog.ToolID]catalog.State{}, live: true}
 	if g.opts.Acceptance == nil {
 		for _, t := range tools {
@@ -109,19 +121,25 @@ func (g *Gate) judged(s Server, tools []catalog.Tool) offering {
 	o.Key, o.ServerID, o.Manual = s.Key, s.ID, s.Manual
 	j, entries, text := g.opts.Acceptance.Offer(s.Alias, o)
 	now.entries, now.instructions = entries, text
+	fresh := 0 // that are held now, and were not so before
 	known := map[catalog.ToolID]bool{}
 	for _, e := range entries {
 		known[e.ID] = true
 	}
 	for _, st := range j.Tools {
 		now.states[st.ID] = st.State
-		if st.State != catalog.Accepted {
+		if st.State == catalog.Accepted || st.State == before[st.ID] {
+			// nothing, or nothing new
+		} else if fresh++; fresh <= toldOf {
 			g.opts.Log.Warn("a tool is held back", "tool", st.ID.String(), "state", st.State, "why", st.Why, "try", "mcp-gate accept "+st.ID.String())
 		}
 		if !known[st.ID] {
 			// Its name may be told; no other word of a stranger's.
 			now.entries = append(now.entries, catalog.Entry{Tool: catalog.Tool{ID: st.ID}})
 		}
+	}
+	if fresh > toldOf {
+		g.opts.Log.Warn("more tools are held back", "server", s.Alias, "tools", fresh-toldOf, "try", "mcp-gate accept")
 	}
 	return now
 }

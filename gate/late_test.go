@@ -1,10 +1,15 @@
 package gate
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/engagement"
 )
 
@@ -25,5 +30,35 @@ func TestACallWaitsForNoOtherServer(t *testing.T) {
 	close(r.caller.ready)
 	if out := s.Call(context.Background(), Request{Name: "late_tool"}); out.Error == nil {
 		t.Errorf("a name that nobody knows: %+v", out)
+	}
+}
+
+// holding is an Acceptance that holds everything.
+type holding struct{}
+
+func (holding) Known(string) ([]catalog.Entry, string) { return nil, "" }
+func (holding) Offer(_ string, o catalog.Offer) (j catalog.Judgement, _ []catalog.Entry, _ string) {
+	for _, t := range o.Tools {
+		j.Tools = append(j.Tools, catalog.Status{ID: t.Tool.ID, State: catalog.New})
+	}
+	return j, nil, ""
+}
+
+func TestAListThatIsHeldIsToldOfOnceAndInPart(t *testing.T) {
+	var text bytes.Buffer
+	r := newRig(t, func(o *Options) {
+		o.Acceptance = holding{}
+		o.Log = slog.New(slog.NewTextHandler(&text, nil))
+	})
+	var list []json.RawMessage
+	for i := range 500 {
+		list = append(list, fmt.Appendf(nil, `{"name":"t%d"}`, i), json.RawMessage(`{"name":7}`))
+	}
+	for i, want := range []int{2*toldOf + 2, toldOf + 1} { // what is no tool is told of again
+		text.Reset()
+		r.gate.Offer("hub", list)
+		if lines := bytes.Count(text.Bytes(), []byte("\n")); lines != want {
+			t.Errorf("list %d: %d lines, want %d:\n%.500s", i+1, lines, want, text.Bytes())
+		}
 	}
 }
