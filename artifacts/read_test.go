@@ -2,6 +2,7 @@ package artifacts
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -164,12 +165,16 @@ func TestPicturesAtASize(t *testing.T) {
 	s := openShop(t, t.TempDir(), Options{})
 	chart := s.keep(t, string(pngOf(t, drawnChart(640, 400))), Meta{Media: "image/png"}).ID
 	photo := s.keep(t, string(jpegOf(t, photograph(640, 400))), Meta{Media: "image/jpeg"}).ID
+	drawing := s.keep(t, string(gifOf(t, paletted(drawnChart(640, 400)))), Meta{Media: "image/gif"}).ID
+	sticker := s.keep(t, string(webpOf(64, 40)), Meta{Media: "image/webp"}).ID
 	for name, tt := range map[string]struct {
 		id    string
 		size  Size
 		w, h  int
 		media string
 	}{
+		"a GIF":                  {drawing, Size{Width: 320}, 320, 200, "image/png"},
+		"a WebP":                 {sticker, Size{Width: 32}, 32, 20, "image/png"},
 		"a chart by width":       {chart, Size{Width: 320}, 320, 200, "image/png"},
 		"a photograph by height": {photo, Size{Height: 100}, 160, 100, "image/jpeg"},
 		"both bounds":            {photo, Size{Width: 64, Height: 64}, 64, 40, "image/jpeg"},
@@ -186,6 +191,39 @@ func TestPicturesAtASize(t *testing.T) {
 	if _, _, err := Thumbnail(huge, 10, 10); !errors.Is(err, ErrPicture) {
 		t.Errorf("a picture of 4 billion pixels: %v, want %v", err, ErrPicture)
 	}
+}
+
+// webpOf is a lossless WebP of one colour: each of its five codes has one
+// symbol, so that pixels take no bits.
+func webpOf(w, h int) []byte {
+	var bits []byte
+	n := 0
+	put := func(v, width int) {
+		for i := range width {
+			if n%8 == 0 {
+				bits = append(bits, 0)
+			}
+			bits[n/8] |= byte(v>>i&1) << (n % 8)
+			n++
+		}
+	}
+	put(0x2f, 8)
+	put(w-1, 14)
+	put(h-1, 14)
+	put(0, 1+3+1+1+1) // no alpha, version, transforms, cache of colours, groups of codes
+	for _, channel := range []int{0x80, 0x20, 0xc0, 0xff} {
+		put(1, 1) // simple
+		put(0, 1) // one symbol
+		put(1, 1) // of eight bits
+		put(channel, 8)
+	}
+	put(1, 1) // the code of distances
+	put(0, 1+1+1)
+	if len(bits)%2 == 1 {
+		bits = append(bits, 0)
+	}
+	size := func(n int) string { return string(binary.LittleEndian.AppendUint32(nil, uint32(n))) }
+	return []byte("RIFF" + size(12+len(bits)) + "WEBPVP8L" + size(len(bits)) + string(bits))
 }
 
 // Of what is withheld, or no longer allowed, only aggregates leave, whatever is

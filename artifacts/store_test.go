@@ -433,9 +433,9 @@ func writeUntilKilled(dir string) {
 // Killed at any moment, the store opens clean: what was said to be kept is, and
 // nothing that can be read is wrong.
 func TestKilledWhileWriting(t *testing.T) {
-	rounds := 200
-	if testing.Short() {
-		rounds = 20
+	rounds := 20
+	if os.Getenv("MCP_GATE_SOAK") != "" {
+		rounds = 200
 	}
 	dir := t.TempDir()
 	exe, err := os.Executable()

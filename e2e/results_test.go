@@ -736,10 +736,13 @@ func TestKilledWhileAResultIsKept(t *testing.T) {
 	for round := range rounds {
 		c := gate(t, s.home)
 		s.says("long.json", textOf(fmt.Sprintf("%06d", round)+string(text)))
+		c.call("crm/recite", `{"name":"none"}`) // its server is up
+		began := time.Now()
 		promised[replyOf(t, c.call("crm/recite", `{"name":"long"}`)).kept(t, "text/plain")] = true
-		s.says("long.json", textOf(fmt.Sprintf("%06d", 1_000_000-round)+string(text)))
+		took := time.Since(began)
+		s.says("long.json", textOf(fmt.Sprintf("%06d", 999_999-round)+string(text)))
 		c.begin("crm/recite", `{"name":"long"}`)
-		<-time.After(time.Duration(r.IntN(120)) * time.Millisecond) // anywhere in the call
+		<-time.After(time.Duration(r.Int64N(int64(took) * 5 / 4))) // anywhere in the call
 		_ = c.cmd.Process.Kill()
 		for range c.lines { // until its output has ended
 		}
