@@ -307,7 +307,7 @@ var attempts = []attempt{
 		}
 	}},
 	{name: "approve under a pseudo-terminal, with a guess", line: "passphrase", try: func(s *scene) {
-		s.terminal(built.gate, s.binary("inbox", "approve", s.ticket.ID), line{"Passphrase to ALLOW", "a good guess\r"})
+		s.terminal(built.gate, s.binary("inbox", "approve", s.ticket.ID), line{"Passphrase to ALLOW", "a good guess\r"}, line{"tries are left", "\x03"})
 	}},
 	{name: "approve under script(1), with Enter alone", try: func(s *scene) {
 		quoted := fmt.Sprintf("'%s' --home '%s' inbox approve %s", built.gate, s.home, s.ticket.ID)
@@ -344,7 +344,8 @@ var attempts = []attempt{
 		s.sql(`UPDATE tickets SET state = 'approved' WHERE id = ?`, s.ticket.ID)
 	}},
 	{name: "enrol a key beside the first", line: "was not enrolled", try: func(s *scene) {
-		s.terminal(built.gate, s.binary("approver", "enroll", "--label", "agent"), line{"has to sign for the new one", "a good guess\r"})
+		s.terminal(built.gate, s.binary("approver", "enroll", "--label", "agent"), line{"has to sign for the new one", "a good guess\r"}, line{"2 of 3 tries are left", "another\r"},
+			line{"1 of 3 tries are left", "a third\r"})
 		if got := len(s.ring().Approvers()); got != 1 {
 			s.t.Errorf("%d keys are enrolled", got)
 		}

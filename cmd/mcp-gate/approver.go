@@ -205,6 +205,10 @@ func (a *app) tryPassphrases(ctx context.Context, d *desk, name, prompt string) 
 			return key, err
 		}
 		wrong = err
+		// At once, since who guesses may end the command before the last try.
+		if err := d.record(audit.Event{Kind: audit.Note, Channel: inbox.Terminal.String(), Outcome: audit.Error, Note: "a passphrase was typed that opens no enrolled key"}); err != nil {
+			return nil, err
+		}
 		fmt.Fprintf(a.stderr, "That passphrase opens no key; %d of %d tries are left.\n", passphraseTries-try, passphraseTries)
 	}
 }
