@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -141,6 +143,9 @@ func (d *Ledger) Take(o Offer) (Judgement, error) {
 	if err != nil {
 		return j, err
 	}
+	if _, known := l.Servers[o.Key]; !known {
+		d.noteBare(o)
+	}
 	if j.Record == nil {
 		return j, d.keepMissing(j)
 	}
@@ -165,6 +170,35 @@ func (d *Ledger) Accept(o Offer, picks ...Pick) (Lock, error) {
 		}
 		return l.Judge(o).accepted(), nil
 	})
+}
+
+// bareFile is there for a server that showed no tools when it was seen last, and
+// none before.
+func (d *Ledger) bareFile(key, serverID string) string {
+	sum := sha256.Sum256([]byte(key + "\x00" + serverID))
+	return filepath.Join(d.dir, hex.EncodeToString(sum[:16])+".bare")
+}
+
+// Bare reports whether a server of which nothing is on record was seen, started
+// in this way, and had no tools. It is no part of the lock: what it shows later
+// is still a first sight.
+func (d *Ledger) Bare(key, serverID string) bool {
+	_, err := os.Lstat(d.bareFile(key, serverID))
+	return err == nil
+}
+
+// noteBare notes that a server has no tools, or that it has some. Where that
+// fails the next start waits for it once more.
+func (d *Ledger) noteBare(o Offer) {
+	path := d.bareFile(o.Key, o.ServerID)
+	if len(o.Tools) > 0 {
+		_ = os.Remove(path)
+		return
+	}
+	if d.Bare(o.Key, o.ServerID) || os.MkdirAll(d.dir, 0o700) != nil {
+		return
+	}
+	_ = os.WriteFile(path, nil, 0o600)
 }
 
 func (j Judgement) accepted() []Tool {

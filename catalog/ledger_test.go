@@ -78,6 +78,29 @@ func TestTheAcceptedCatalogueNeedsNoServer(t *testing.T) {
 	}
 }
 
+func TestAServerWithoutToolsIsRememberedAndStillNew(t *testing.T) {
+	d, _ := newLedger(t)
+	bare := func() bool {
+		again := NewLedger(d.lock, d.dir)
+		return again.Bare(offer(t).Key, offer(t).ServerID)
+	}
+	if bare() {
+		t.Error("a server that nobody saw is on record as one without tools")
+	}
+	take(t, d, offer(t))
+	if !bare() || d.Bare(offer(t).Key, "another way to start it") {
+		t.Error("a server without tools is not remembered, or not as it was started")
+	}
+	j := take(t, d, offer(t, toolA)) // it has warmed up, or was updated
+	if j.State("a") != Accepted || bare() {
+		t.Errorf("its first tools are %v; still without tools: %v", j.State("a"), bare())
+	}
+	take(t, d, offer(t))
+	if bare() {
+		t.Error("a server whose tools are on record is one without tools")
+	}
+}
+
 func TestTheOwnersWordIsInTheEntries(t *testing.T) {
 	d, _ := newLedger(t)
 	o := offer(t, toolA)

@@ -17,8 +17,8 @@ import (
 // sight of a server, accepted. It must be safe for concurrent use.
 type Acceptance interface {
 	// Known returns what is on record for a server, with no look at it. No
-	// entries: nothing was accepted yet.
-	Known(server string) (entries []catalog.Entry, instructions string)
+	// entries: nothing was accepted yet. Bare: it was seen, and had no tools.
+	Known(server string) (entries []catalog.Entry, instructions string, bare bool)
 	// Offer judges what a server shows now against the record, records a first
 	// sight, and returns what Known returns after that.
 	Offer(server string, o catalog.Offer) (j catalog.Judgement, entries []catalog.Entry, instructions string)
@@ -43,7 +43,7 @@ func (g *Gate) recall() {
 	var all sync.WaitGroup
 	for alias := range g.ruling().servers {
 		all.Go(func() {
-			if entries, text := g.opts.Acceptance.Known(alias); len(entries) > 0 {
+			if entries, text, bare := g.opts.Acceptance.Known(alias); bare || len(entries) > 0 {
 				mu.Lock()
 				defer mu.Unlock()
 				g.offered[alias] = offering{entries: entries, instructions: text}

@@ -36,7 +36,7 @@ func TestACallWaitsForNoOtherServer(t *testing.T) {
 // holding is an Acceptance that holds everything.
 type holding struct{}
 
-func (holding) Known(string) ([]catalog.Entry, string) { return nil, "" }
+func (holding) Known(string) ([]catalog.Entry, string, bool) { return nil, "", false }
 func (holding) Offer(_ string, o catalog.Offer) (j catalog.Judgement, _ []catalog.Entry, _ string) {
 	for _, t := range o.Tools {
 		j.Tools = append(j.Tools, catalog.Status{ID: t.Tool.ID, State: catalog.New})
@@ -60,5 +60,42 @@ func TestAListThatIsHeldIsToldOfOnceAndInPart(t *testing.T) {
 		if lines := bytes.Count(text.Bytes(), []byte("\n")); lines != want {
 			t.Errorf("list %d: %d lines, want %d:\n%.500s", i+1, lines, want, text.Bytes())
 		}
+	}
+}
+
+// unfilled is an Acceptance for which every server was seen without tools.
+type unfilled struct{}
+
+func (unfilled) Known(string) ([]catalog.Entry, string, bool) { return nil, "", true }
+func (unfilled) Offer(_ string, o catalog.Offer) (j catalog.Judgement, entries []catalog.Entry, _ string) {
+	for _, t := range o.Tools {
+		entries = append(entries, catalog.Entry{Tool: t.Tool, Class: t.Class})
+	}
+	return j, entries, ""
+}
+
+func TestAServerSeenWithoutToolsIsNotWaitedForAgain(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Servers = append(o.Servers, Server{Alias: "notes", ID: "notes-id", Policy: o.Servers[0].Policy})
+		o.Profiles[""] = Profile{Exposure: Direct, Authority: engagement.DefaultAuthority()}
+		o.Acceptance = unfilled{}
+		o.FirstList = time.Hour
+	})
+	r.caller.ready = make(chan struct{}) // it has not started yet
+	if !r.gate.Recalled() {
+		t.Error("the first list is said to need a server")
+	}
+	s := r.open(t, Identity{})
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	list, err := s.ListTools(ctx)
+	if err != nil || ctx.Err() != nil || !bytes.Contains(list, []byte("hub_get_issue")) {
+		t.Fatalf("%v, %v: %s", err, ctx.Err(), list)
+	}
+	r.gate.Offer("notes", []json.RawMessage{json.RawMessage(`{"name":"add","inputSchema":{"type":"object"}}`)})
+	select {
+	case <-s.Changed():
+	default:
+		t.Error("nothing tells that it has tools now")
 	}
 }

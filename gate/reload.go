@@ -73,7 +73,7 @@ func (g *Gate) accepted(s Server) map[catalog.ToolID]catalog.Class {
 		return nil
 	}
 	classes := map[catalog.ToolID]catalog.Class{}
-	known, _ := g.opts.Acceptance.Known(s.Alias)
+	known, _, _ := g.opts.Acceptance.Known(s.Alias)
 	for _, e := range known {
 		classes[e.ID] = e.Class
 	}

@@ -62,10 +62,13 @@ func (a *acceptance) reload() catalog.Lock {
 	return lock
 }
 
-func (a *acceptance) Known(alias string) ([]catalog.Entry, string) {
-	return a.recorded(alias, func(lock catalog.Lock, s config.Server) ([]catalog.Entry, error) {
+func (a *acceptance) Known(alias string) (entries []catalog.Entry, text string, bare bool) {
+	entries, text = a.recorded(alias, func(lock catalog.Lock, s config.Server) ([]catalog.Entry, error) {
+		_, known := lock.Servers[s.Key]
+		bare = lock.Broken == nil && !known && a.ledger.Bare(s.Key, s.ID())
 		return a.ledger.Entries(lock, s.Key, s.ID(), ownerOf(s))
 	})
+	return entries, text, bare
 }
 
 func (a *acceptance) recorded(alias string, entries func(catalog.Lock, config.Server) ([]catalog.Entry, error)) ([]catalog.Entry, string) {
