@@ -96,8 +96,9 @@ func discover(ctx context.Context, g *guard) (provider, error) {
 
 // A challenge is what a server answers to a request without a token.
 type challenge struct {
-	metadata string // address of its description, or ""
-	scopes   []string
+	metadata  string // address of its description, or ""
+	scopes    []string
+	tooLittle bool // the token that was sent has too little scope
 }
 
 // probe asks the server for something harmless without a token.
@@ -124,7 +125,7 @@ func (g *guard) probe(ctx context.Context) (challenge, error) {
 	return challenge{}, nil // it may still describe itself
 }
 
-var challengeParam = lazy.Regexp(`(?i)(?:^|[\s,])(resource_metadata|scope)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))`)
+var challengeParam = lazy.Regexp(`(?i)(?:^|[\s,])(resource_metadata|scope|error)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))`)
 
 // parseChallenge reads the parameters of a Bearer challenge, RFC 9728 section 5.1.
 // What it does not understand counts for nothing.
@@ -135,6 +136,8 @@ func parseChallenge(headers []string) challenge {
 		switch strings.ToLower(m[1]) {
 		case "scope":
 			ch.scopes = plainScopes(strings.Fields(value))
+		case "error":
+			ch.tooLittle = value == "insufficient_scope"
 		default:
 			ch.metadata = value
 		}

@@ -50,6 +50,9 @@ func (c *Client) Login(ctx context.Context, s Server, person Person) (Status, er
 	if err != nil {
 		return fail(err)
 	}
+	if old != nil && old.Issuer == p.Issuer { // what there was stays, and what was asked for since comes to it
+		p.Scopes = union(p.Scopes, old.Scopes, old.Wanted)
+	}
 	if s.Scopes != nil {
 		p.Scopes = plainScopes(s.Scopes)
 	} else if p.Offline && !slices.Contains(p.Scopes, "offline_access") {
@@ -68,6 +71,18 @@ func (c *Client) Login(ctx context.Context, s Server, person Person) (Status, er
 		return fail(err)
 	}
 	return c.Status(s)
+}
+
+// union returns what is in any of the lists, in their order.
+func union(lists ...[]string) (all []string) {
+	for _, list := range lists {
+		for _, s := range list {
+			if !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
 }
 
 // authorize sends the person to the provider and takes the code that comes back.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -44,7 +46,8 @@ func (c *Client) Session(s Server) *Session {
 // Authorize returns the value of the Authorization header for a request, or ""
 // where nobody signed in to the server. A challenge is what the server answered to
 // a request that had the value refused before, "" for a request that was not made
-// yet. The error is a *[NeededError] where only a person can help.
+// yet. The error is a *[NeededError] where only a person can help, such as with a
+// scope that was not granted: the next sign-in asks for it.
 func (s *Session) Authorize(ctx context.Context, challenge, refused string) (string, error) {
 	rec, err := s.current()
 	if err != nil {
@@ -58,6 +61,8 @@ func (s *Session) Authorize(ctx context.Context, challenge, refused string) (str
 		return "", s.needed("nobody signed in to it yet")
 	case !rec.endsSoon(now) && (challenge == "" || refused != rec.header()):
 		return rec.header(), nil
+	case challenge != "" && refused == rec.header() && parseChallenge([]string{challenge}).tooLittle:
+		return "", s.widen(ctx, parseChallenge([]string{challenge}).scopes)
 	case challenge != "" && refused == rec.header() && rec.Renewed && now.Sub(rec.Obtained) < fresh:
 		return "", s.needed("it refuses a token that was renewed just now")
 	}
@@ -153,6 +158,47 @@ func (s *Session) renew(ctx context.Context, old *record) (*record, error) {
 	defer s.mu.Unlock()
 	s.rec, s.stamp, s.failed = next, s.c.o.Vault.Stamp(nameOf(s.s.Alias)), nil
 	return next, nil
+}
+
+// widen notes the scopes that the server wants on top of those granted, for the
+// next sign-in to ask for, and says who can help. A renewal brings no scope.
+func (s *Session) widen(ctx context.Context, scopes []string) error {
+	beyond := func(have []string) []string {
+		return slices.DeleteFunc(slices.Clone(scopes), func(sc string) bool { return slices.Contains(have, sc) })
+	}
+	switch {
+	case len(scopes) == 0:
+		return fmt.Errorf("it says that what was granted is not enough, and not what would be: if you know, run mcp-gate auth login %s --scope with all that is needed", s.s.Alias)
+	case s.s.Scopes != nil && len(beyond(s.s.Scopes)) > 0:
+		return fmt.Errorf("it wants scope %s, which auth.scopes of the configuration leaves out", strings.Join(beyond(s.s.Scopes), " "))
+	}
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	unlock, err := s.c.o.Vault.Lock(nameOf(s.s.Alias))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unlock() }() // only the descriptor's
+	rec, err := s.c.load(s.s)
+	switch {
+	case err != nil:
+		return err
+	case rec == nil:
+		return s.needed("nobody signed in to it yet")
+	case len(beyond(rec.Scopes)) == 0:
+		return fmt.Errorf("it says that scope %s is not enough, which was granted: the account that signed in may not do this", strings.Join(scopes, " "))
+	}
+	if wanted := union(rec.Wanted, scopes); len(wanted) > len(rec.Wanted) {
+		rec.Wanted = wanted
+		if err := s.c.save(s.s, rec); err != nil {
+			return err
+		}
+	}
+	return s.needed("it wants scope " + strings.Join(beyond(rec.Scopes), " ") + ", which the sign-in does not have")
 }
 
 // fail remembers why a renewal failed. A refresh token that was refused is

@@ -91,6 +91,7 @@ type record struct {
 	Revocation   string     `json:"revocation_endpoint,omitempty"`
 	Registration registered `json:"registration"`
 	Scopes       []string   `json:"scopes,omitempty"`
+	Wanted       []string   `json:"wanted,omitempty"` // scopes that the server asked for since
 	Access       string     `json:"access_token"`
 	Refresh      string     `json:"refresh_token,omitempty"`
 	Obtained     time.Time  `json:"obtained"`

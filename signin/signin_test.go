@@ -390,6 +390,46 @@ func TestASignInThatIsOver(t *testing.T) {
 	}
 }
 
+// A scope that a server asks for later is asked for at the next sign-in, beside
+// what there was. A person is sent there once: what was granted and is refused all
+// the same is for somebody else to settle.
+func TestAScopeThatIsAskedForLater(t *testing.T) {
+	w := newWorld(t)
+	w.mustLogin()
+	s := w.client().Session(w.server())
+	const more = `Bearer error="insufficient_scope", scope="files:write", resource_metadata="https://as.test/x"`
+	var needed *NeededError
+	for range 2 {
+		if _, err := s.Authorize(t.Context(), more, "Bearer access-1"); !errors.As(err, &needed) || !strings.Contains(err.Error(), "files:write") || !strings.Contains(err.Error(), "auth login files") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if got, err := s.Authorize(t.Context(), "", ""); err != nil || got != "Bearer access-1" {
+		t.Errorf("what needs no more scope gets %q, %v", got, err)
+	}
+	w.mustLogin()
+	if q, _ := url.Parse(w.visited[1]); q.Query().Get("scope") != "files:read offline_access files:write" {
+		t.Errorf("asked for %s", w.visited[1])
+	}
+	if got, err := s.Authorize(t.Context(), more, "Bearer access-1"); err != nil || got != "Bearer access-2" {
+		t.Errorf("a request that was refused before the sign-in gets %q, %v", got, err)
+	}
+	for challenge, want := range map[string]string{more: "may not do this", `Bearer error="insufficient_scope"`: "--scope"} {
+		if _, err := s.Authorize(t.Context(), challenge, "Bearer access-2"); err == nil || errors.As(err, &needed) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", challenge, err)
+		}
+	}
+	if len(w.forms) != 2 {
+		t.Errorf("%d token requests, want 2: a renewal brings no scope", len(w.forms))
+	}
+	// The owner's list is the end of it.
+	narrow := w.server()
+	narrow.Scopes = []string{"files:read"}
+	if _, err := w.client().Session(narrow).Authorize(t.Context(), more, "Bearer access-2"); err == nil || errors.As(err, &needed) || !strings.Contains(err.Error(), "auth.scopes") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestHostileMetadata(t *testing.T) {
 	const evil = "http://evil.test"
 	for name, c := range map[string]struct {

@@ -23,6 +23,8 @@ const (
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	metaLogLevel     = "io.modelcontextprotocol/logLevel"
 
+	codeUnsupportedVersion = -32022
+
 	// probeTimeout is how long a server may keep silent about
 	// server/discover before it is taken for an older one.
 	probeTimeout = 5 * time.Second
@@ -83,6 +85,9 @@ func (x *session) discover(ctx context.Context) error {
 	x.modern = true
 	x.conn.agreed(modernVersion, true)
 	resp, err := x.call(probe, Request{Method: "server/discover"}, 0)
+	if err == nil && resp.Error != nil && takesModern(resp.Error) {
+		resp, err = x.call(probe, Request{Method: "server/discover"}, 0)
+	}
 	if err == nil && resp.Error == nil {
 		err := x.takeDiscovery(resp.Result)
 		if err == nil {
@@ -99,6 +104,13 @@ func (x *session) discover(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errNotModern, err)
 	}
 	return err
+}
+
+// takesModern reports whether a refusal of the version names the very version
+// among those that are taken. The specification has a client try again then.
+func takesModern(e *jsonrpc.Error) bool {
+	var data struct{ Supported []string }
+	return e.Code == codeUnsupportedVersion && json.Unmarshal(e.Data, &data) == nil && slices.Contains(data.Supported, modernVersion)
 }
 
 func (x *session) takeDiscovery(result json.RawMessage) error {

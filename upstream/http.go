@@ -328,6 +328,9 @@ func (c *web) readEvents(ctx context.Context, ev *events, p *pending) error {
 }
 
 func (c *web) message(e event, call context.Context) {
+	if len(e.data) == 0 {
+		return // it only numbers the stream, for a resumption
+	}
 	m, err := jsonrpc.Parse(e.data)
 	switch {
 	case err != nil && e.unfinished:
@@ -388,13 +391,13 @@ func (c *web) get(ctx context.Context, lastID string) (io.ReadCloser, *Error) {
 	return resp.Body, nil
 }
 
-// do sends one HTTP request, and once more after a 401 where a sign-in can be
-// renewed. For a GET, body is the Last-Event-ID.
+// do sends one HTTP request, and once more where another token may help. For a
+// GET, body is the Last-Event-ID.
 func (c *web) do(ctx context.Context, verb string, body []byte, p *pending) (*http.Response, *Error) {
 	challenge := ""
 	for {
 		resp, e := c.once(ctx, verb, body, p, challenge)
-		if e != nil || resp.StatusCode != http.StatusUnauthorized || c.s.cfg.Authorize == nil || challenge != "" {
+		if e != nil || !wantsToken(resp) || c.s.cfg.Authorize == nil || challenge != "" {
 			return resp, e
 		}
 		if challenge = resp.Header.Get("WWW-Authenticate"); challenge == "" {
@@ -403,6 +406,13 @@ func (c *web) do(ctx context.Context, verb string, body []byte, p *pending) (*ht
 		ctx = context.WithValue(ctx, refusedKey{}, resp.Request.Header.Get("Authorization"))
 		_ = resp.Body.Close() // it is asked again
 	}
+}
+
+// wantsToken reports whether a server asks for another token: with a 401, or with
+// a 403 that says that this one has too little scope (RFC 6750).
+func wantsToken(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusUnauthorized ||
+		resp.StatusCode == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope")
 }
 
 type refusedKey struct{}
@@ -428,7 +438,7 @@ func (c *web) once(ctx context.Context, verb string, body []byte, p *pending, ch
 		return nil, &Error{Kind: BadRequest, Err: err}
 	}
 	if err := c.headers(ctx, req, body, p, challenge); err != nil {
-		return nil, &Error{Kind: Unauthorized, Err: err, Hint: "sign in to it"}
+		return nil, &Error{Kind: Unauthorized, Err: err}
 	}
 	resp, err := c.client.Do(req)
 	switch {
@@ -515,6 +525,8 @@ func (c *web) refused(resp *http.Response, method string) *Error {
 		e.Kind, e.Hint = Unauthorized, "sign in to it, or correct its token"
 		e.Err = &ChallengeError{resp.Header.Values("WWW-Authenticate")}
 		return e
+	case wantsToken(resp):
+		e.Hint = "its token has too little scope for this: get one that has more"
 	case resp.StatusCode/100 == 3:
 		text += ", a redirect to " + printable(resp.Header.Get("Location"))
 		e.Hint = "put the URL it redirects to into the configuration, if you trust it"

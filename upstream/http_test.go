@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,6 +208,27 @@ func TestHTTPSessionLoss(t *testing.T) {
 	}
 }
 
+// A server that refuses the version and names it among those it takes is asked
+// again, once; one that goes on refusing is an older one.
+func TestHTTPRefusedVersionThatIsTaken(t *testing.T) {
+	for refusals, want := range map[int32]string{1: "2026-07-28", 2: "2025-06-18"} {
+		var refused atomic.Int32
+		s := newSite(t, handlers{"server/discover": func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+			if refused.Add(1) <= refusals {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`)
+				return
+			}
+			reply(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"public"}`)
+		}})
+		r := start(t, Options{}, s.server()).settled()
+		if l, _ := r.Listing("a"); l.Protocol != want || s.count("server/discover") != 2 {
+			t.Errorf("%d refusals: %s after %d questions, want %s", refusals, l.Protocol, s.count("server/discover"), want)
+		}
+	}
+}
+
 func TestHTTPSessionThatIsNeverKnown(t *testing.T) {
 	s := newSite(t, handlers{"tools/call": func(w http.ResponseWriter, _ *http.Request, _ jsonrpc.Message) { w.WriteHeader(http.StatusNotFound) }})
 	r := start(t, Options{}, s.server()).settled()
@@ -227,6 +250,7 @@ func TestHTTPStreamGrammar(t *testing.T) {
 		"BOM, other event": "\ufeffdata: " + note + "\n\nevent: ping\ndata: x\n\nbogus\nid\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"ID\",\"result\":{\"t\":\"héllo\"}}\n\n",
 		"no end":           "data: " + note + "\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"t\":\"héllo\"}}",
 		"another's answer": "data: " + note + "\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":4711,\"result\":{}}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"t\":\"héllo\"}}\n\n",
+		"a number alone":   "id: e1\ndata: \n\ndata: " + note + "\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"t\":\"héllo\"}}\n\n",
 		"garbage between":  "data: " + note + "\n\ndata: pong\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"t\":\"héllo\"}}\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,6 +262,9 @@ func TestHTTPStreamGrammar(t *testing.T) {
 			}
 			if len(noted) != 1 || noted[0] != `{"level":"info","data":9007199254740993}` {
 				t.Errorf("noted %v", noted)
+			}
+			if d := r.Status()[0].Dropped; (d.Garbage > 0) != (name == "garbage between") {
+				t.Errorf("%d events counted as garbage", d.Garbage)
 			}
 		})
 	}
@@ -336,6 +363,57 @@ func TestHTTPSignInIsRenewedOnce(t *testing.T) {
 	r.must("echo", "")
 	if len(asked) != 1 || asked[0] != `Bearer error="invalid_token" for Bearer t1` || s.count("tools/call") != 2 {
 		t.Errorf("asked %v, %d calls", asked, s.count("tools/call"))
+	}
+}
+
+// A 403 that names a scope is a question for another token; one without is none.
+func TestHTTPTooLittleScope(t *testing.T) {
+	forbid := func(challenge string) func(http.ResponseWriter, *http.Request, jsonrpc.Message) {
+		return func(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) {
+			if r.Header.Get("Authorization") == "Bearer wide" {
+				reply(w, m, `{"ok":1}`)
+				return
+			}
+			w.Header().Set("WWW-Authenticate", challenge)
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}
+	for _, tt := range []struct {
+		name, challenge, then string
+		kind                  Kind // 0 is an answer
+		calls                 int
+	}{
+		{"a wider token", `Bearer error="insufficient_scope", scope="w"`, "Bearer wide", 0, 2},
+		{"nobody can help", `Bearer error="insufficient_scope", scope="w"`, "", Unauthorized, 1},
+		{"no word of a scope", `Bearer error="access_denied"`, "Bearer wide", Refused, 1},
+	} {
+		s := newSite(t, handlers{"tools/call": forbid(tt.challenge)})
+		cfg := s.server()
+		cfg.Authorize = func(_ context.Context, challenge string) (string, error) {
+			switch {
+			case challenge == "":
+				return "Bearer narrow", nil
+			case tt.then == "":
+				return "", errors.New("scope w is not granted")
+			}
+			return tt.then, nil
+		}
+		r := start(t, Options{}, cfg).settled()
+		resp, err := r.tool(t.Context(), "echo", "")
+		if tt.kind == 0 && err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		} else if tt.kind != 0 {
+			wantKind(t, tt.kind, resp, err)
+		}
+		if n := s.count("tools/call"); n != tt.calls {
+			t.Errorf("%s: %d calls, want %d", tt.name, n, tt.calls)
+		}
+	}
+	s := newSite(t, handlers{"tools/call": forbid(`Bearer error="insufficient_scope"`)})
+	r := start(t, Options{}, s.server()).settled() // with a token of the owner's, or none
+	resp, err := r.tool(t.Context(), "echo", "")
+	if e := wantKind(t, Refused, resp, err); e != nil && !strings.Contains(e.Hint, "scope") {
+		t.Errorf("got %v, hint %q", e, e.Hint)
 	}
 }
 
