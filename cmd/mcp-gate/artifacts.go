@@ -171,8 +171,9 @@ func (a *app) artifactsCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show ID", Short: "Show what a kept result is, its tables, and how it begins", Args: cobra.ExactArgs(1),
 		Long: `Show what a kept result is: where it comes from, its classes, what may be said of
-its tables, and how it begins. --content writes the whole of it, byte for byte, to
-standard output. A unique beginning of the id is enough.`,
+its tables, and how it begins; on a terminal a picture is drawn. --content writes
+the whole of it, byte for byte, to standard output. A unique beginning of the id is
+enough.`,
 		Example: "  mcp-gate artifacts show a_k3v --content > photo.png",
 		RunE:    func(c *cobra.Command, args []string) error { return a.artifactsShow(c.Context(), args[0], content) },
 	}
@@ -304,6 +305,9 @@ func (p *progress) Write(b []byte) (int, error) {
 // shownHead is how much of a text is shown of an artifact.
 const shownHead = 2 << 10
 
+// maxDrawn is the size of a file above which a picture is not drawn.
+const maxDrawn = 32 << 20
+
 func (a *app) describeKept(h *artifacts.Handle) error {
 	x := h.Artifact
 	fmt.Fprintf(a.stdout, "artifact  %s, %s\nfrom      %s\nof        %s, session %s\nmedia     %s, %d bytes\nsha256    %s\nclasses   %v\nkept      %s until %s\n",
@@ -316,6 +320,15 @@ func (a *app) describeKept(h *artifacts.Handle) error {
 	for _, t := range x.Tables {
 		if err := a.showTable(t); err != nil {
 			return err
+		}
+	}
+	if x.Width > 0 && isTerminal(a.stdout) && x.Size <= maxDrawn {
+		content, err := io.ReadAll(h.Reader())
+		if err != nil {
+			return err
+		}
+		if draw(a.stdout, content) == nil {
+			return nil
 		}
 	}
 	b := make([]byte, min(x.Size, shownHead))
