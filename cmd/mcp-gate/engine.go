@@ -95,7 +95,11 @@ func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
 	for _, n := range append(notes, more...) {
 		e.log.Info(n.String())
 	}
-	e.tellLeftOut(a.stderr, o)
+	for _, r := range cfg.Refused {
+		for _, err := range r.Errors {
+			e.log.Error("a server is left out", "server", r.Alias, "error", err)
+		}
+	}
 	servers := e.chosen(o.only)
 	if e.aud, err = audit.Open(audit.Options{Dir: home.Audit(), Now: time.Now, Process: processName(), Note: "mcp-gate " + version(), Sync: true}); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
@@ -118,34 +122,6 @@ func (a *app) startSettled(ctx context.Context, o engineOptions) (*engine, error
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
-}
-
-// tellLeftOut says which servers cannot be used as they are configured. A command
-// that wants one server hears of that one only, see noServer.
-func (e *engine) tellLeftOut(stderr io.Writer, o engineOptions) {
-	for _, r := range e.cfg.Refused {
-		for _, err := range r.Errors {
-			switch {
-			case o.serving:
-				e.log.Error("a server is left out", "server", r.Alias, "error", err)
-			case o.only == "":
-				fmt.Fprintf(stderr, "mcp-gate: server %s is left out: %s\n", r.Alias, inbox.DisplayLine(err.Error()))
-			}
-		}
-	}
-}
-
-// noServer says why there is no server of this name; nil where there is one.
-func (e *engine) noServer(alias string) error {
-	if _, ok := e.cfg.Server(alias); ok {
-		return nil
-	}
-	for _, r := range e.cfg.Refused {
-		if r.Alias == alias {
-			return usage(fmt.Errorf("server %s is left out: %w", alias, errors.Join(listed(r.Errors)...)))
-		}
-	}
-	return usage(fmt.Errorf("there is no server %q in the configuration%s", alias, e.serverNames()))
 }
 
 // processName tells this process from all others in the audit log.
