@@ -99,3 +99,12 @@ func TestAServerSeenWithoutToolsIsNotWaitedForAgain(t *testing.T) {
 		t.Error("nothing tells that it has tools now")
 	}
 }
+
+func TestAQuestionIsHeldOpenAsLongAsItsClientBears(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Waits = map[string]time.Duration{"patient": 3 * time.Minute} })
+	for client, want := range map[string]time.Duration{"patient": 3 * time.Minute, "another": time.Second, "": time.Second} {
+		if ask := through(r.open(t, Identity{Client: client}), "hub/delete_issue", `{"n":1}`).Ask; ask == nil || ask.Wait != want {
+			t.Errorf("%q: %+v, want %v", client, ask, want)
+		}
+	}
+}
