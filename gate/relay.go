@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -316,6 +317,9 @@ func (s *Session) admit(declared json.RawMessage, server, method string, params 
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client does not offer " + method + " in this form"}
 	}
 	params, _ = cleaned(params)
+	if method == "elicitation/create" && !visitable(params) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "a person is sent to http and https addresses only"}
+	}
 	c := s.aside(server, method, orEmpty(params))
 	c.id = s.nextCall()
 	if e := s.permitted(c); e != nil {
@@ -358,6 +362,16 @@ func offers(declared json.RawMessage, method string, params json.RawMessage) boo
 		return has(raw, "tools") || !has(params, "tools") && !has(params, "toolChoice")
 	}
 	return true
+}
+
+// visitable reports whether an elicitation leads a person to no address, or to
+// one that opens as a page and not as a program or a file.
+func visitable(elicitation json.RawMessage) bool {
+	if stringOf(orEmpty(elicitation), "mode") != "url" {
+		return true
+	}
+	u, err := url.Parse(stringOf(elicitation, "url"))
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
 // headed puts the server's alias before the words it has for a person, who
@@ -491,6 +505,31 @@ func (s *Session) mustOpen(f *flight, err error) (json.RawMessage, bool) {
 	return append(requests, '}'), true
 }
 
+// visits are the data of an error that sends a person to URLs first, each headed
+// by the server's alias, without those that nobody is sent to.
+func visits(server string, data json.RawMessage) json.RawMessage {
+	raw, ok, err := strictjson.Get(orEmpty(data), "elicitations")
+	var all []json.RawMessage
+	if err != nil || !ok || json.Unmarshal(raw, &all) != nil {
+		return data
+	}
+	list := []byte{'['}
+	for _, e := range all {
+		given, bad := headed(server, e)
+		if bad != nil || !visitable(e) {
+			continue
+		}
+		if len(list) > 1 {
+			list = append(list, ',')
+		}
+		list = append(list, given...)
+	}
+	if out, err := strictjson.Set(data, "elicitations", append(list, ']')); err == nil {
+		data = out
+	}
+	return data
+}
+
 // translated turns a server's error into one that the client's revision has.
 func translated(err error, f *flight) error {
 	var theirs *jsonrpc.Error
@@ -499,6 +538,9 @@ func translated(err error, f *flight) error {
 	}
 	if f.c.client.Modern() && theirs.Code == codeURLElicitation {
 		return &jsonrpc.Error{Code: CodeUpstream, Message: theirs.Message, Data: theirs.Data}
+	}
+	if theirs.Code == codeURLElicitation {
+		return &jsonrpc.Error{Code: theirs.Code, Message: theirs.Message, Data: visits(f.server, theirs.Data)}
 	}
 	return err
 }

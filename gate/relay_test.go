@@ -229,7 +229,8 @@ func TestWhatAServerMustNotAnswer(t *testing.T) {
 
 func TestAURLToVisitFirst(t *testing.T) {
 	first := true
-	visit := &jsonrpc.Error{Code: codeURLElicitation, Message: "visit", Data: json.RawMessage(`{"elicitations":[{"mode":"url","message":"Sign in","url":"https://x.test/","elicitationId":"e1"}]}`)}
+	const offered = `{"mode":"url","message":"Sign in","url":"https://x.test/","elicitationId":"e1"}`
+	visit := &jsonrpc.Error{Code: codeURLElicitation, Message: "visit", Data: json.RawMessage(`{"elicitations":[` + offered + `]}`)}
 	serve := func(context.Context, *Gate, string) (string, error) {
 		if first {
 			first = false
@@ -244,9 +245,17 @@ func TestAURLToVisitFirst(t *testing.T) {
 	}
 	first = true
 	legacy := &guest{declared: anything}
+	visit.Data = json.RawMessage(`{"elicitations":[{"mode":"url","message":"m","url":"javascript:alert(1)"}, ` + offered + `],"n":9007199254740993}`)
 	out, _, r := callWith(t, nil, legacy, serve)
-	if out.Error == nil || out.Error.Code != codeURLElicitation || string(out.Error.Data) != string(visit.Data) {
+	want := `{"elicitations":[` + strings.Replace(offered, "Sign in", "[hub] Sign in", 1) + `],"n":9007199254740993}`
+	if out.Error == nil || out.Error.Code != codeURLElicitation || string(out.Error.Data) != want {
 		t.Errorf("a legacy client: %s %v", out.Result, out.Error)
+	}
+	for _, address := range []string{"javascript:alert(1)", "file:///etc/passwd", "vscode://x/y", "//x.test", ""} {
+		_, e := r.gate.Sessions()[0].admit(json.RawMessage(anything), "hub", "elicitation/create", json.RawMessage(`{"mode":"url","message":"m","url":"`+address+`"}`))
+		if e == nil || !strings.Contains(e.Message, "http and https") {
+			t.Errorf("%q: %v", address, e)
+		}
 	}
 	s := r.gate.Sessions()[0]
 	var told []string
