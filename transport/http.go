@@ -60,6 +60,7 @@ type HTTP struct {
 	o        HTTPOptions
 	log      *slog.Logger
 	sessions *sessions
+	bodies   bodies
 }
 
 // HTTP returns the handler for HTTP clients. [HTTP.Serve] serves it, or another
@@ -71,7 +72,8 @@ func (s *Server) HTTP(o HTTPOptions) *HTTP {
 	def(&o.BodyTimeout, 60*time.Second)
 	def(&o.MaxSessions, 1000)
 	def(&o.PerToken, 100)
-	return &HTTP{srv: s, o: o, log: s.log, sessions: newSessions(o.Idle, o.MaxSessions, o.PerToken)}
+	return &HTTP{srv: s, o: o, log: s.log, sessions: newSessions(o.Idle, o.MaxSessions, o.PerToken),
+		bodies: bodies{max: s.o.ClientBytes, held: make(map[[sha256.Size]byte]int64)}}
 }
 
 // Listen opens a TCP listener for [HTTP.Serve]. Without a host in addr it is
@@ -234,7 +236,9 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, c caller) {
 		refuse(w, http.StatusNotAcceptable, "accept application/json and text/event-stream")
 		return
 	}
-	body, status, e := h.body(w, r)
+	in := &body{of: &h.bodies, key: c.key, r: r.Body}
+	defer in.done()
+	body, status, e := h.body(w, r, in)
 	if e != nil {
 		w.Header().Set("Connection", "close") // the rest of the body is not read
 		writeError(w, status, nil, e)
@@ -286,7 +290,7 @@ func accepts(header http.Header) (stream, plain bool) {
 
 // body reads the message, within its limits of size and time. [HTTP.ServeHTTP]
 // has set the deadline.
-func (h *HTTP) body(w http.ResponseWriter, r *http.Request) ([]byte, int, *jsonrpc.Error) {
+func (h *HTTP) body(w http.ResponseWriter, r *http.Request, in io.Reader) ([]byte, int, *jsonrpc.Error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
 			return nil, http.StatusUnsupportedMediaType, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body must be application/json"}
@@ -296,8 +300,11 @@ func (h *HTTP) body(w http.ResponseWriter, r *http.Request) ([]byte, int, *jsonr
 	if r.ContentLength > limit {
 		return nil, http.StatusRequestEntityTooLarge, tooLarge("", r.ContentLength, limit)
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	body, err := io.ReadAll(io.LimitReader(in, limit+1))
 	switch {
+	case errors.Is(err, errCrowded):
+		return nil, http.StatusTooManyRequests, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf(
+			"messages with this token that are being read and served have more than %d bytes together: read the answers, then send it again", h.bodies.max)}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, http.StatusRequestTimeout, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the body did not arrive within %v", h.o.BodyTimeout)}
 	case err != nil:

@@ -871,3 +871,43 @@ func TestLargeResultOverHTTP(t *testing.T) {
 		t.Errorf("%d bytes, want %d", len(got.body), len(want))
 	}
 }
+
+func TestLargeMessagesSideBySideAreBounded(t *testing.T) {
+	s := startHTTP(t, &fakeGate{}, Options{ClientBytes: 1000}, HTTPOptions{})
+	notice := `{"jsonrpc":"2.0","method":"n","params":{"x":"` + strings.Repeat("y", 500) + `"}}`
+	slow, end := io.Pipe()
+	first := s.request("")
+	first.Body = slow
+	answered := make(chan int, 1)
+	go func() {
+		res, err := s.client.Do(first)
+		if err != nil {
+			answered <- 0
+			return
+		}
+		_ = res.Body.Close()
+		answered <- res.StatusCode
+	}()
+	_, _ = io.WriteString(end, notice+strings.Repeat(" ", 400)) // its end is still to come
+	until := func(status int) answer {
+		t.Helper()
+		for late := time.Now().Add(10 * time.Second); ; {
+			if a := s.post(notice); a.status == status {
+				return a
+			} else if time.Now().After(late) {
+				t.Fatalf("status %d: %s", a.status, a.body)
+			}
+		}
+	}
+	if a := until(http.StatusTooManyRequests); !strings.Contains(a.body, "1000 bytes") {
+		t.Errorf("it says %s", a.body)
+	}
+	if a := s.post(notice, "Authorization: Bearer server"); a.status != http.StatusAccepted {
+		t.Errorf("another token: status %d: %s", a.status, a.body)
+	}
+	_ = end.Close()
+	if status := <-answered; status != http.StatusAccepted {
+		t.Errorf("the first message: status %d", status)
+	}
+	until(http.StatusAccepted)
+}
