@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -327,6 +328,9 @@ func (s *Session) mayList(alias string, kind Kind, key string) bool {
 // template.
 const uriScheme = "mcp-gate://"
 
+// ownSchemes are the gate's: no server speaks for it by listing a URI of one.
+var ownSchemes = []string{"gate", "artifact", "mcp-gate"}
+
 // outName is what the client calls a prompt, a resource or a template.
 func (s *Session) outName(alias string, kind Kind, key string) string {
 	switch {
@@ -383,6 +387,9 @@ func (s *Session) resource(ctx context.Context, uri string) (alias, own string, 
 	if rest, gates := strings.CutPrefix(uri, uriScheme); gates {
 		alias, own, ok = strings.Cut(rest, "/")
 		return alias, own, ok && s.shows(alias) && own != ""
+	}
+	if scheme, _, _ := strings.Cut(strings.ToLower(uri), ":"); slices.Contains(ownSchemes, scheme) {
+		return "", "", false
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.g.opts.FirstList)
 	defer cancel()

@@ -173,6 +173,7 @@ func TestRequestsFindTheirWayBack(t *testing.T) {
 	c.set("mail prompts/get", `{"messages":[1]}`)
 	c.set("hub resources/read", `{"contents":[{"uri":"doc://one", "text":"<a>"},{"uri":"doc://one/2","blob":""}]}`)
 	c.set("mail resources/read", `{"contents":[{"uri":"mail://box/7"}]}`)
+	c.set("mail resources/templates/list", `{"resourceTemplates":[{"uriTemplate":"mail://box/{id}","name":"mail"},{"uriTemplate":"Gate://{x}","name":"imitation"}]}`)
 	c.set("hub completion/complete", `{"completion":{"values":["a"]}}`)
 	tests := []struct {
 		name      string
@@ -191,6 +192,7 @@ func TestRequestsFindTheirWayBack(t *testing.T) {
 		{"a bare URI that two servers list", Request{Method: "resources/read", Name: "doc://one", Args: json.RawMessage(`{"uri":"doc://one"}`)}, "", "-32002 "},
 		{"a bare URI that fits one template", Request{Method: "resources/read", Name: "mail://box/7", Args: json.RawMessage(`{"uri":"mail://box/7"}`)},
 			`mail resources/read {"uri":"mail://box/7"}`, `{"contents":[{"uri":"mail://box/7"}]}`},
+		{"a bare URI of the gate's own", Request{Method: "resources/read", Name: "Gate://rules", Args: json.RawMessage(`{"uri":"Gate://rules"}`)}, "", "-32002 "},
 		{"a server that is not shown", Request{Method: "resources/read", Name: "mcp-gate://nobody/x", Args: json.RawMessage(`{"uri":"mcp-gate://nobody/x"}`)}, "", "-32002 "},
 		{"a completion for a prompt", Request{Method: "completion/complete", Args: json.RawMessage(`{"ref":{"type":"ref/prompt","name":"hub_summary"},"argument":{"name":"t","value":"<"}}`)},
 			`hub completion/complete {"ref":{"type":"ref/prompt","name":"summary"},"argument":{"name":"t","value":"<"}}`, `{"completion":{"values":["a"]}}`},
