@@ -108,3 +108,23 @@ func TestAQuestionIsHeldOpenAsLongAsItsClientBears(t *testing.T) {
 		}
 	}
 }
+
+func TestToolsThatNoListCanHoldAreToldOfInPart(t *testing.T) {
+	var text bytes.Buffer
+	r := newRig(t, func(o *Options) {
+		o.Profiles[""] = Profile{Exposure: Direct, Authority: engagement.DefaultAuthority()}
+		o.Log = slog.New(slog.NewTextHandler(&text, nil))
+	})
+	var list []json.RawMessage
+	for i := range 500 {
+		list = append(list, fmt.Appendf(nil, `{"name":"t%d","inputSchema":7}`, i))
+	}
+	r.gate.Offer("hub", list)
+	text.Reset()
+	if _, err := r.open(t, Identity{}).ListTools(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if lines := bytes.Count(text.Bytes(), []byte("\n")); lines != toldOf+1 {
+		t.Errorf("%d lines, want %d:\n%.500s", lines, toldOf+1, text.Bytes())
+	}
+}

@@ -194,7 +194,7 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 
 // addReal adds the definitions of the servers' own tools.
 func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
-	set, w := s.set(), s.wardrobe()
+	set, w, left := s.set(), s.wardrobe(), 0
 	for i, e := range set.Entries() {
 		f, known := s.judged(e, true)
 		if !known || e.Raw == nil || f.aside && exposure == Direct {
@@ -214,11 +214,16 @@ func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
 		default:
 			err = e.Listable()
 		}
-		if err != nil {
-			s.g.opts.Log.Warn("a tool is left out of the list", "tool", e.ID.String(), "error", err)
+		if err == nil {
+			add(raw)
 			continue
 		}
-		add(raw)
+		if left++; left <= toldOf {
+			s.g.opts.Log.Warn("a tool is left out of the list", "tool", e.ID.String(), "error", err)
+		}
+	}
+	if left > toldOf {
+		s.g.opts.Log.Warn("more tools are left out of the list", "tools", left-toldOf, "try", "mcp-gate tools ls")
 	}
 }
 
