@@ -26,10 +26,11 @@ const (
 	Refused                       // another HTTP status without a JSON-RPC answer
 	Cancelled                     // the caller's context ended
 	BadRequest                    // the caller's params cannot be sent
+	Withdrawn                     // another server, or none, is in its place since
 )
 
 var kinds = enum.Of[Kind]("kind of upstream error", "unknown-server", "not-running", "start-failed", "timeout",
-	"lost", "invalid", "too-large", "unreachable", "unauthorized", "refused", "cancelled", "bad-request")
+	"lost", "invalid", "too-large", "unreachable", "unauthorized", "refused", "cancelled", "bad-request", "withdrawn")
 
 func (k Kind) String() string                { return kinds.Word(k) }
 func (k Kind) MarshalText() ([]byte, error)  { return kinds.Marshal(k) }
@@ -88,6 +89,12 @@ func (e *Error) Error() string {
 		b.WriteString(" was cancelled by its caller")
 	case BadRequest:
 		fmt.Fprintf(&b, " was not asked%s: the request cannot be sent", e.to())
+	case Withdrawn:
+		if e.Sent {
+			fmt.Fprintf(&b, " was ended before it answered%s", e.method())
+		} else {
+			fmt.Fprintf(&b, " was not asked%s", e.to())
+		}
 	}
 	if e.After > 0 && e.Method != "" {
 		fmt.Fprintf(&b, " after %v", rounded(e.After))

@@ -200,7 +200,7 @@ func (r *rig) state(what string, ok func(Status) bool) Status {
 	r.t.Helper()
 	deadline := time.After(time.Minute)
 	for {
-		s := r.byAlias["a"]
+		s := r.find("a")
 		s.mu.Lock()
 		changed := s.changed
 		s.mu.Unlock()

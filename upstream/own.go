@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -30,15 +29,6 @@ func WithOwner(ctx context.Context, owner any) context.Context {
 // where it is everybody's.
 func OwnerOf(ctx context.Context) any { return ctx.Value(ownerKey{}) }
 
-// ownership are the connections that are somebody's own. The pool's mu guards
-// it.
-type ownership struct {
-	servers map[string]map[any]*server // by alias and owner
-	ending  map[*server]context.CancelFunc
-	ctx     context.Context // of Run; nil before it
-	wg      sync.WaitGroup  // its Add only while ctx lasts
-}
-
 // serverOf returns the connection that an owner's requests go to, made at its
 // first. It is not started yet.
 func (p *Pool) serverOf(s *server, owner any, method string) (*server, *Error) {
@@ -50,36 +40,37 @@ func (p *Pool) serverOf(s *server, owner any, method string) (*server, *Error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := p.own.servers[s.cfg.Alias]
+	all := p.own[s.cfg.Alias]
 	switch {
+	case p.find(s.cfg.Alias) != s:
+		return nil, &Error{Server: s.cfg.Alias, Method: method, Kind: Withdrawn, Err: errChanged}
 	case all[owner] != nil:
 		return all[owner], nil
-	case p.own.ctx == nil:
+	case p.ctx == nil:
 		return fail(errors.New("it is not started yet"), "")
-	case p.own.ctx.Err() != nil:
+	case p.ctx.Err() != nil:
 		return fail(errStopped, "")
 	case len(all) >= maxOwn:
 		return fail(fmt.Errorf("%d sessions have a connection of their own to it, which is the most", maxOwn), "end sessions that nobody uses, or give it a shared connection")
 	}
+	return p.startOwn(s, owner), nil
+}
+
+// startOwn makes the connection of an owner. It is called as start is.
+func (p *Pool) startOwn(s *server, owner any) *server {
 	cfg := s.cfg
 	cfg.Lazy = true // the first request starts it
 	mine := newServer(cfg, &p.o)
 	mine.owner, mine.base = owner, s
 	mine.calls.own = true
-	mine.open = p.opener(mine)
+	mine.open = func(ctx context.Context) (conn, error) { return p.open(ctx, mine) }
 	mine.wishes.level = s.wishes.now().level
-	if all == nil {
-		all = map[any]*server{}
-		p.own.servers[s.cfg.Alias] = all
+	if p.own[cfg.Alias] == nil {
+		p.own[cfg.Alias] = map[any]*server{}
 	}
-	all[owner] = mine
-	ctx, cancel := context.WithCancel(p.own.ctx)
-	p.own.ending[mine] = cancel
-	p.own.wg.Go(func() {
-		defer cancel()
-		mine.run(ctx)
-	})
-	return mine, nil
+	p.own[cfg.Alias][owner] = mine
+	p.start(mine)
+	return mine
 }
 
 // Leave ends the connections that an owner has for itself. It does not wait
@@ -88,23 +79,16 @@ func (p *Pool) serverOf(s *server, owner any, method string) (*server, *Error) {
 func (p *Pool) Leave(owner any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for alias, all := range p.own.servers {
+	for alias, all := range p.own {
 		if s := all[owner]; s != nil {
-			p.own.ending[s]()
-			delete(p.own.ending, s)
+			p.ending[s]()
+			delete(p.ending, s)
 			delete(all, owner)
 		}
 		if len(all) == 0 {
-			delete(p.own.servers, alias)
+			delete(p.own, alias)
 		}
 	}
-}
-
-// begin lets owners have connections until ctx ends.
-func (p *Pool) begin(ctx context.Context) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.own.ctx = ctx
 }
 
 // owned are the connections of owners to a server.
@@ -112,19 +96,10 @@ func (p *Pool) owned(alias string) []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []*server
-	for _, s := range p.own.servers[alias] {
+	for _, s := range p.own[alias] {
 		all = append(all, s)
 	}
 	return all
-}
-
-// waitOwned waits until no connection of an owner is left. The context of
-// begin has ended, so there will be no other.
-func (p *Pool) waitOwned() {
-	p.mu.Lock()
-	all := &p.own.wg // whoever was making one has made it
-	p.mu.Unlock()
-	all.Wait()
 }
 
 // same reports whether a tool is on an owner's connection what it is on the
@@ -142,9 +117,11 @@ func (s *server) same(ctx context.Context, params json.RawMessage) *Error {
 	defer limit.Stop()
 	for {
 		s.mu.Lock()
-		listed, listing, changed, state, last := s.listed, s.listing, s.changed, s.state, s.lastErr
+		listed, listing, changed, state, last, gone := s.listed, s.listing, s.changed, s.state, s.lastErr, s.gone
 		s.mu.Unlock()
 		switch {
+		case gone != nil:
+			return fail(Withdrawn, gone, "")
 		case listed:
 			theirs, _ := s.base.lastListing()
 			mine, base := listing.tool(tool), theirs.tool(tool)

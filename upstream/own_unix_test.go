@@ -104,7 +104,7 @@ func TestOwnersComeAndGoWhileThePoolEnds(t *testing.T) {
 func TestOwnersAreBounded(t *testing.T) {
 	r := start(t, Options{}, perOwner()).settled()
 	for i := range maxOwn {
-		if _, e := r.serverOf(r.byAlias["a"], i, ""); e != nil {
+		if _, e := r.serverOf(r.find("a"), i, ""); e != nil {
 			t.Fatal(e)
 		}
 	}

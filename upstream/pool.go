@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/internal/enum"
@@ -32,6 +33,10 @@ import (
 // Server is one tool server: a command to run or a URL to talk to.
 type Server struct {
 	Alias string
+	// Launch stands for all that says how the server is started or reached. Where
+	// it is another, or "", [Pool.Renew] takes the server for another one, and a
+	// [Request] for it is not sent.
+	Launch string
 
 	// Command is the program and its arguments. A name without a slash is
 	// looked up in the PATH of Env. Exactly one of Command and URL is set.
@@ -127,6 +132,9 @@ type Request struct {
 	// pool's own.
 	Progress func(params json.RawMessage)
 
+	// Launch, where not "", is the Server.Launch that the request is meant for.
+	Launch string
+
 	// Owner is on whose behalf the request is made, any comparable value. While
 	// a call of one owner waits for an answer to its server, what that server
 	// asks further is not taken for another owner's.
@@ -151,41 +159,47 @@ type Response struct {
 // Pool keeps a connection to each of its servers. All methods are safe for
 // concurrent use.
 type Pool struct {
-	o       Options
+	o      Options
+	launch *launcher
+	open   func(context.Context, *server) (conn, error) // makes a new connection; immutable
+	roster atomic.Pointer[roster]                       // replaced whole, with mu held
+
+	mu     sync.Mutex                     // guards what follows
+	ctx    context.Context                // of Run; nil before it
+	ending map[*server]context.CancelFunc // ends a server that runs
+	own    map[string]map[any]*server     // the connections of owners, by alias and owner
+	wg     sync.WaitGroup                 // of what runs servers; its Add with mu held and while ctx lasts
+}
+
+// roster are the servers of a pool. It is immutable.
+type roster struct {
 	servers []*server // in the order they were given
 	byAlias map[string]*server
-	launch  *launcher
-
-	mu      sync.Mutex // guards what follows
-	running bool
-	own     ownership
 }
 
 // NewPool checks servers and prepares a pool that does nothing until Run.
 func NewPool(servers []Server, o Options) (*Pool, error) {
-	p := &Pool{o: o.withDefaults(), byAlias: map[string]*server{}, launch: newLauncher()}
-	p.own = ownership{servers: map[string]map[any]*server{}, ending: map[*server]context.CancelFunc{}}
-	for _, cfg := range servers {
-		if err := cfg.check(); err != nil {
-			return nil, fmt.Errorf("server %q: %w", cfg.Alias, err)
-		}
-		if p.byAlias[cfg.Alias] != nil {
-			return nil, fmt.Errorf("server %q is there twice", cfg.Alias)
-		}
-		s := newServer(cfg.withDefaults(), &p.o)
-		s.open = p.opener(s)
-		p.servers = append(p.servers, s)
-		p.byAlias[cfg.Alias] = s
+	p := &Pool{o: o.withDefaults(), launch: newLauncher(), ending: map[*server]context.CancelFunc{}, own: map[string]map[any]*server{}}
+	p.open = p.connect
+	p.roster.Store(&roster{})
+	if _, err := p.Renew(servers); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
 
-// opener returns the function that makes a new connection to s.
-func (p *Pool) opener(s *server) func(context.Context) (conn, error) {
+// all returns the servers in the order they were given.
+func (p *Pool) all() []*server { return p.roster.Load().servers }
+
+// find returns the server called alias, or nil.
+func (p *Pool) find(alias string) *server { return p.roster.Load().byAlias[alias] }
+
+// connect makes a new connection to s.
+func (p *Pool) connect(ctx context.Context, s *server) (conn, error) {
 	if s.cfg.URL != "" {
-		return func(context.Context) (conn, error) { return openHTTP(s) }
+		return openHTTP(s)
 	}
-	return func(ctx context.Context) (conn, error) { return openStdio(ctx, s, p.launch) }
+	return openStdio(ctx, s, p.launch)
 }
 
 // Run starts all servers at once, each on its own, and keeps them running
@@ -193,11 +207,7 @@ func (p *Pool) opener(s *server) func(context.Context) (conn, error) {
 // reaped together with what it had started, and every goroutine is gone; that
 // takes under 4 s. A pool runs once.
 func (p *Pool) Run(ctx context.Context) error {
-	p.mu.Lock()
-	ran := p.running
-	p.running = true
-	p.mu.Unlock()
-	if ran {
+	if !p.begin(ctx) {
 		return errors.New("run upstreams: the pool has been run before")
 	}
 	launched := make(chan struct{})
@@ -205,14 +215,8 @@ func (p *Pool) Run(ctx context.Context) error {
 		defer close(launched)
 		p.launch.run()
 	}()
-	p.begin(ctx)
-	var wg sync.WaitGroup
-	for _, s := range p.servers {
-		wg.Go(func() { s.run(ctx) })
-	}
 	<-ctx.Done()
-	p.waitOwned()
-	wg.Wait()
+	p.waitAll()
 	p.launch.close()
 	<-launched
 	if idle, ok := p.o.HTTP.(interface{ CloseIdleConnections() }); ok {
@@ -221,15 +225,52 @@ func (p *Pool) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// begin starts all servers. It reports whether it was the first to do so.
+func (p *Pool) begin(ctx context.Context) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx != nil {
+		return false
+	}
+	p.ctx = ctx
+	for _, s := range p.all() {
+		p.start(s)
+	}
+	return true
+}
+
+// start runs a server until ctx ends or it is ended by itself. It is called
+// with mu held, and while ctx lasts.
+func (p *Pool) start(s *server) {
+	ctx, cancel := context.WithCancel(p.ctx)
+	p.ending[s] = cancel
+	p.wg.Go(func() {
+		defer cancel()
+		s.run(ctx)
+	})
+}
+
+// waitAll waits until no server runs. The context of Run has ended, so there
+// will be no other.
+func (p *Pool) waitAll() {
+	p.mu.Lock()
+	all := &p.wg // whoever was starting one has started it
+	p.mu.Unlock()
+	all.Wait()
+}
+
 // Call sends one request to the server called alias and returns its answer.
 // Where the server is starting or about to be started again it waits for
 // that, at most for the server's StartTimeout. The error is an [*Error]. A
 // request is never sent a second time once a byte of it may have arrived. When
 // ctx ends the server is told so, and Call returns.
 func (p *Pool) Call(ctx context.Context, alias string, req Request) (Response, error) {
-	s := p.byAlias[alias]
+	s := p.find(alias)
 	if s == nil {
 		return Response{}, &Error{Server: alias, Method: req.Method, Kind: UnknownServer}
+	}
+	if req.Launch != "" && req.Launch != s.cfg.Launch {
+		return Response{}, &Error{Server: alias, Method: req.Method, Kind: Withdrawn, Err: errChanged}
 	}
 	s, e := p.serverOf(s, req.Owner, req.Method)
 	if e == nil && req.Method == "tools/call" {
@@ -243,7 +284,7 @@ func (p *Pool) Call(ctx context.Context, alias string, req Request) (Response, e
 
 // Notify sends a notification to the server called alias if it is running.
 func (p *Pool) Notify(ctx context.Context, alias, method string, params json.RawMessage) error {
-	s := p.byAlias[alias]
+	s := p.find(alias)
 	if s == nil {
 		return &Error{Server: alias, Method: method, Kind: UnknownServer}
 	}
@@ -257,7 +298,7 @@ func (p *Pool) Notify(ctx context.Context, alias, method string, params json.Raw
 // Listing returns the last good listing of the server called alias, and
 // whether there was one.
 func (p *Pool) Listing(alias string) (Listing, bool) {
-	s := p.byAlias[alias]
+	s := p.find(alias)
 	if s == nil {
 		return Listing{}, false
 	}
@@ -267,15 +308,16 @@ func (p *Pool) Listing(alias string) (Listing, bool) {
 // Relist has the tools of the server called alias listed again soon. It does
 // nothing for a server that is not running.
 func (p *Pool) Relist(alias string) {
-	if s := p.byAlias[alias]; s != nil {
+	if s := p.find(alias); s != nil {
 		s.listAgain()
 	}
 }
 
 // Status returns the state of every server in the order they were given.
 func (p *Pool) Status() []Status {
-	all := make([]Status, len(p.servers))
-	for i, s := range p.servers {
+	servers := p.all()
+	all := make([]Status, len(servers))
+	for i, s := range servers {
 		all[i] = s.status()
 		all[i].Sessions = len(p.owned(s.cfg.Alias))
 	}
@@ -286,7 +328,7 @@ func (p *Pool) Status() []Status {
 // expected to in a moment; else the [*Error] that a call would end in. It is
 // cheap, unlike Status.
 func (p *Pool) Up(alias string) error {
-	s := p.byAlias[alias]
+	s := p.find(alias)
 	if s == nil {
 		return &Error{Server: alias, Kind: UnknownServer}
 	}
@@ -301,13 +343,29 @@ func (p *Pool) Up(alias string) error {
 // lazy, and OnChange has been told so; else ctx's error. Unknown names are
 // passed over.
 func (p *Pool) Settled(ctx context.Context, aliases ...string) error {
-	for _, s := range p.servers {
+	for _, s := range p.all() {
 		if len(aliases) > 0 && !slices.Contains(aliases, s.cfg.Alias) {
 			continue
 		}
-		if err := s.settle(ctx); err != nil {
+		if err := p.now(s, func(s *server) error { return s.settle(ctx) }); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// now does something with a server, and then with each that has taken its place
+// meanwhile.
+func (p *Pool) now(s *server, do func(*server) error) error {
+	for s != nil {
+		if err := do(s); err != nil {
+			return err
+		}
+		next := p.find(s.cfg.Alias)
+		if next == s {
+			return nil
+		}
+		s = next
 	}
 	return nil
 }
@@ -315,10 +373,7 @@ func (p *Pool) Settled(ctx context.Context, aliases ...string) error {
 // Shown is Settled for one server that is needed now: one that waits for its
 // first call is started.
 func (p *Pool) Shown(ctx context.Context, alias string) error {
-	if s := p.byAlias[alias]; s != nil {
-		return s.show(ctx)
-	}
-	return nil
+	return p.now(p.find(alias), func(s *server) error { return s.show(ctx) })
 }
 
 func (o Options) withDefaults() Options {

@@ -43,6 +43,7 @@ type server struct {
 	owner  any          // whose own connection it is; nil for the pool's
 	base   *server      // the pool's connection beside an owner's
 	asking atomic.Int64 // requests of the server that are being answered
+	terms  atomic.Pointer[terms]
 
 	mu        sync.Mutex // guards what follows; never held while waiting for the server
 	changed   chan struct{}
@@ -60,17 +61,39 @@ type server struct {
 	listing   Listing
 	problems  []string
 	suspect   string
-	garbage   string    // how the first message began that was none
-	emptyFrom time.Time // first of the empty listings that were not believed
+	garbage   string        // how the first message began that was none
+	emptyFrom time.Time     // first of the empty listings that were not believed
+	gone      error         // why it takes no calls any more; nil while it does
+	inFlight  int           // calls that came before that and are not over
+	idle      chan struct{} // closed once it is gone and none of them is left
+}
+
+// terms are what may be told a server that runs.
+type terms struct {
+	timeout time.Duration // of a call
+	lazy    bool
 }
 
 func newServer(cfg Server, o *Options) *server {
-	return &server{
+	s := &server{
 		cfg: cfg, o: o, log: o.Log.With("server", cfg.Alias), stderr: newRing(stderrKept),
 		wanted: make(chan struct{}, 1), relist: make(chan struct{}, 1),
 		calls: newCalls(), wishes: newWishes(), changed: make(chan struct{}), state: Idle, since: time.Now(),
+		idle: make(chan struct{}),
 	}
+	s.terms.Store(&terms{cfg.CallTimeout, cfg.Lazy})
+	return s
 }
+
+// timeout is that of a call.
+func (s *server) timeout() time.Duration {
+	if s.base != nil {
+		return s.base.timeout()
+	}
+	return s.terms.Load().timeout
+}
+
+func (s *server) lazy() bool { return s.terms.Load().lazy }
 
 // update changes the guarded fields, wakes everyone who waits for one, and
 // tells the owner of the pool. Only run and what it calls does it.
@@ -82,9 +105,9 @@ func (s *server) update(f func()) {
 		s.since = time.Now()
 	}
 	s.wake()
-	settled := s.settled
+	settled, gone := s.settled, s.gone
 	s.mu.Unlock()
-	if s.base == nil {
+	if s.base == nil && gone == nil {
 		s.o.OnChange(s.cfg.Alias)
 	}
 	s.mu.Lock()
@@ -107,7 +130,7 @@ func (s *server) run(ctx context.Context) {
 	defer s.update(func() { s.state, s.settled, s.sess = Stopped, true, nil })
 	failures := 0
 	for ctx.Err() == nil {
-		if s.cfg.Lazy && !s.waitWanted(ctx) {
+		if s.lazy() && !s.waitWanted(ctx) {
 			return
 		}
 		c, sess, err := s.start(ctx)
@@ -145,7 +168,7 @@ func (s *server) fall(err *Error, next time.Time) {
 		crashed := s.sess != nil
 		s.lastErr, s.sess, s.settled, s.nextTry = err, nil, true, next
 		switch soon := time.Until(next) <= 0; {
-		case crashed && soon && s.cfg.Lazy:
+		case crashed && soon && s.lazy():
 			s.state = Idle
 		case crashed && soon:
 			s.state = Starting
@@ -328,6 +351,11 @@ func (l Listing) equal(m Listing) bool {
 // call waits for the server, sends req, and waits for the answer.
 func (s *server) call(ctx context.Context, req Request) (Response, error) {
 	began := time.Now()
+	if err := s.enter(); err != nil {
+		err.Method = req.Method
+		return Response{}, err
+	}
+	defer s.leave()
 	for tries := 1; ; tries++ {
 		sess, err := s.await(ctx, req.Method, began)
 		if err != nil {
@@ -338,7 +366,7 @@ func (s *server) call(ctx context.Context, req Request) (Response, error) {
 			err.Server, err.Method, err.After = s.cfg.Alias, req.Method, time.Since(began)
 			return Response{}, err
 		}
-		resp, err := sess.call(ctx, req, s.cfg.CallTimeout)
+		resp, err := sess.call(ctx, req, s.timeout())
 		leave()
 		if err == nil {
 			return resp, nil
@@ -349,7 +377,7 @@ func (s *server) call(ctx context.Context, req Request) (Response, error) {
 		if err.Kind == Lost && !err.Sent && tries < 3 && s.forget(ctx, sess) {
 			continue
 		}
-		return Response{}, err
+		return Response{}, s.withdrew(err)
 	}
 }
 
@@ -385,7 +413,7 @@ func (s *server) await(ctx context.Context, method string, began time.Time) (*se
 	limit := time.NewTimer(s.cfg.StartTimeout + patience)
 	defer limit.Stop()
 	for {
-		state, sess, changed := s.state, s.sess, s.changed
+		state, sess, changed, gone := s.state, s.sess, s.changed, s.gone
 		var down *Error
 		if s.state == Failed && (s.failures > seen || time.Until(s.nextTry) > patience) {
 			down = s.standing()
@@ -394,6 +422,8 @@ func (s *server) await(ctx context.Context, method string, began time.Time) (*se
 		switch {
 		case state == Ready:
 			return sess, nil
+		case gone != nil:
+			return fail(Withdrawn, gone, "")
 		case state == Stopped:
 			return fail(NotRunning, errStopped, "")
 		case down != nil:
@@ -478,7 +508,7 @@ func (s *server) lastListing() (Listing, bool) {
 func (s *server) settle(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		told, changed := s.told, s.changed
+		told, changed := s.told || s.gone != nil, s.changed
 		s.mu.Unlock()
 		if told {
 			return nil
@@ -493,14 +523,14 @@ func (s *server) settle(ctx context.Context) error {
 
 // show is settle, and starts a server that waits for its first call.
 func (s *server) show(ctx context.Context) error {
-	if !s.cfg.Lazy {
+	if !s.lazy() {
 		return s.settle(ctx)
 	}
 	s.mu.Lock()
 	failed := s.failures
 	for {
 		changed := s.changed
-		done := s.shown || s.state == Stopped || s.failures > failed || s.state == Failed && time.Until(s.nextTry) > patience ||
+		done := s.gone != nil || s.shown || s.state == Stopped || s.failures > failed || s.state == Failed && time.Until(s.nextTry) > patience ||
 			s.state == Ready && s.lastErr != nil && s.lastErr.Kind == Invalid // the listing failed
 		s.mu.Unlock()
 		if done {

@@ -28,7 +28,7 @@ func bubble(t *testing.T, cfg Server, o Options, open func(*server) (conn, error
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := p.servers[0]
+		s := p.all()[0]
 		s.open = func(context.Context) (conn, error) { return open(s) }
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan struct{})
@@ -140,7 +140,7 @@ func TestCallWaitsThroughAShortPause(t *testing.T) {
 func TestHealthForgivesWhatWasBefore(t *testing.T) {
 	open := peer(func(func(string), jsonrpc.Message) {})
 	bubble(t, Server{}, Options{Backoff: func(int) time.Duration { return time.Hour }}, open, func(t *testing.T, r *rig) {
-		s := r.byAlias["a"]
+		s := r.find("a")
 		for i := range 5 {
 			time.Sleep(healthy)
 			s.mu.Lock()
@@ -383,7 +383,7 @@ func TestSettledCountsOnlyWhatWasTold(t *testing.T) {
 		if p, err = NewPool([]Server{{Alias: "a", Command: []string{"in-memory"}}}, o); err != nil {
 			t.Fatal(err)
 		}
-		s := p.servers[0]
+		s := p.all()[0]
 		s.open = func(context.Context) (conn, error) { return inMemory(fakemcp.Config{})(s) }
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan struct{})

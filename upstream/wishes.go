@@ -68,7 +68,7 @@ func (w *wishes) follow(uri string, on bool) {
 // those that run, until ctx ends; a refusal changes nothing.
 func (p *Pool) SetLogLevel(ctx context.Context, level string) {
 	var wg sync.WaitGroup
-	for _, s := range p.servers {
+	for _, s := range p.all() {
 		for _, s := range append(p.owned(s.cfg.Alias), s) {
 			s.wishes.mu.Lock()
 			s.wishes.level = level
@@ -95,7 +95,7 @@ func (p *Pool) Unsubscribe(ctx context.Context, alias, uri string) (Response, er
 }
 
 func (p *Pool) follow(ctx context.Context, alias, uri, method string, on bool) (Response, error) {
-	s := p.byAlias[alias]
+	s := p.find(alias)
 	if s == nil {
 		return Response{}, &Error{Server: alias, Method: method, Kind: UnknownServer}
 	}
@@ -131,7 +131,7 @@ func uriParams(uri string) json.RawMessage {
 // another number it is another connection, and what it said before may hold no
 // more.
 func (p *Pool) Starts(alias string) int {
-	s := p.byAlias[alias]
+	s := p.find(alias)
 	if s == nil {
 		return 0
 	}
