@@ -9,14 +9,14 @@ import (
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
-// Explain says what a call of a tool would meet in this session, and why. A
-// nil args is a call without arguments. Nothing runs and nothing is recorded.
+// Explain says what a call of a tool would meet in this session, and why. With
+// nil args the arguments are not known, and it may depend on them. Nothing runs and nothing is recorded.
 func (s *Session) Explain(ctx context.Context, name string, args json.RawMessage, canAsk bool) (policy.Explanation, error) {
 	entry, known, err := s.set().Find(name)
 	if err != nil {
 		return policy.Explanation{}, fmt.Errorf("explain %s: %w", name, err)
 	}
-	c := &call{name: name, args: args, canAsk: canAsk, entry: entry, known: known && s.shows(entry.ID.Server)}
+	c := &call{name: name, args: args, unseen: args == nil, canAsk: canAsk, entry: entry, known: known && s.shows(entry.ID.Server)}
 	if !c.known {
 		c.entry = nobodys(name)
 	}

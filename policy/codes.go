@@ -170,13 +170,13 @@ var codeTexts = [...]codeText{
 	CodeServerDown: {
 		model:     "the server of {tool} does not answer, so nothing was asked and nothing ran. Go on with something else and try once more later.",
 		person:    "the server {server} does not run or does not answer.",
-		change:    "mcp-gate doctor",
+		change:    "mcp-gate status",
 		retryable: true,
 	},
 	CodeUnverified: {
 		model:     "the server of {tool} has not shown its definition yet, so nothing was asked and nothing ran. Try again shortly.",
 		person:    "the definition of {tool} was not seen on this connection, so what was accepted may not be what would run.",
-		change:    "mcp-gate doctor",
+		change:    "mcp-gate status",
 		retryable: true,
 	},
 	CodeArguments: {
@@ -237,7 +237,7 @@ var codeTexts = [...]codeText{
 	CodeAudit: {
 		model:     "this call of {tool} could not be written down, so it did not run. Tell the person.",
 		person:    "the audit log cannot be written, so nothing runs.",
-		change:    "mcp-gate doctor",
+		change:    "mcp-gate status",
 		retryable: true,
 	},
 	CodeSize: {

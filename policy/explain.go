@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 // Explanation is a decision in words, for the person. Its JSON form is stable:
@@ -22,6 +23,10 @@ type Explanation struct {
 	Level   string           `json:"level,omitempty"` // least proof of a person's decision
 	Notes   []string         `json:"notes,omitempty"`
 	Change  *ExplainedChange `json:"change,omitempty"`
+	// Possible is every verdict that the call may get where that depends on
+	// arguments which are not known. The first is Verdict, that of arguments
+	// which no rule matches that looks at them.
+	Possible []Verdict `json:"possible,omitempty"`
 }
 
 // ExplainedRule is a rule of the owner in an [Explanation].
@@ -50,6 +55,12 @@ func Explain(rules *Rules, q Request, c Call) Explanation {
 		Tool: c.Tool.String(), Class: c.class().String(), Egress: c.egress().String(),
 		Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason(), Notes: d.notes(c.Outcome),
 		Change: smallestChange(rules, q, c, d),
+	}
+	if possible := Forecast(rules, q, c); len(possible) > 1 {
+		out.Change = nil // what would alter one verdict is no answer to which it is
+		for _, d := range possible {
+			out.Possible = append(out.Possible, d.Verdict)
+		}
 	}
 	if d.Code != 0 {
 		out.Code = d.Code.String()
@@ -146,42 +157,56 @@ func (w *world) fixFor(d Decision) (fix, bool) {
 	case ruleSpend:
 		return fix{change, func(w *world) { w.call.Left = engagement.Spend{} }}, true
 	case ruleFallback:
-		return w.fixFallback(d, change), true
+		return w.fixFallback(d, change)
 	case ruleRun, ruleReview:
-		return fix{`{ "do": "ask", "tools": "` + d.About.Tool.String() + `" }`, addRule(DoAsk)}, true
+		return fix{ruleFor(DoAsk, d.About.Tool), addRule(DoAsk)}, true
 	case ruleGrant:
 		return fix{"mcp-gate grants revoke " + d.Grant, func(w *world) { w.call.Grant = Grant{} }}, true
 	}
-	return w.fixQuestion(d), true
+	return w.fixQuestion(d)
 }
 
 // fixFallback is for a question that nobody can answer: let it wait, or, where it
 // waits already, answer it beforehand.
-func (w *world) fixFallback(d Decision, change string) fix {
+func (w *world) fixFallback(d Decision, change string) (fix, bool) {
 	switch {
 	case d.Verdict == Defer:
 		return w.fixQuestion(d)
 	case d.Code == CodeNoPerson:
-		return fix{change, func(w *world) { w.call.Reach = w.call.least() }}
+		return fix{change, func(w *world) { w.call.Reach = w.call.least() }}, true
 	}
-	return fix{change, func(w *world) { w.call.OwnerFallback = engagement.FallbackDefer }}
+	return fix{change, func(w *world) { w.call.OwnerFallback = engagement.FallbackDefer }}, true
 }
 
 // fixQuestion is for a call that needs a person: the owner's standing yes, which
-// holds only where something was handed over.
-func (w *world) fixQuestion(d Decision) fix {
+// holds only where something was handed over and the tool can be named outright.
+func (w *world) fixQuestion(d Decision) (fix, bool) {
 	switch {
 	case d.Code == CodeTaint:
-		return fix{`"taint": "ask"`, func(w *world) { w.call.Taint.Mode = TaintAsk }}
+		return fix{`"taint": "ask"`, func(w *world) { w.call.Taint.Mode = TaintAsk }}, true
 	case w.call.Outcome.Do == DoAsk:
-		return fix{"edit or remove " + w.call.Outcome.By.String(), dropRule}
+		return fix{"edit or remove " + w.call.Outcome.By.String(), dropRule}, true
 	case !w.call.handsOver():
 		return fix{`"authority": { "autonomy": "delegated" }`, func(w *world) {
 			w.call.Autonomy = engagement.AutonomyDelegated
-		}}
+		}}, true
 	}
-	return fix{`{ "do": "allow", "tools": "` + d.About.Tool.String() + `" }`, addRule(DoAllow)}
+	return fix{ruleFor(DoAllow, d.About.Tool), addRule(DoAllow)}, !strings.ContainsAny(d.About.Tool.String(), inNoPattern+"*?")
 }
+
+// ruleFor is a rule about one tool as it can be pasted into policy.rules. What no
+// pattern may hold stands for itself as ?.
+func ruleFor(do Do, id catalog.ToolID) string {
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(inNoPattern, r) {
+			return '?'
+		}
+		return r
+	}, id.String())
+	return ruleStart + do.String() + `", "tools": ` + string(strictjson.AppendString(nil, name)) + ` }`
+}
+
+const ruleStart = `{ "do": "`
 
 // addRule adds a rule that names the tool outright.
 func addRule(do Do) func(*world) {
@@ -221,6 +246,34 @@ func (e Explanation) String() string {
 		}
 	}
 	line("tool", e.Tool+" ("+e.Class+", "+e.Egress+")")
+	if e.Possible == nil {
+		e.lineVerdict(line)
+	} else {
+		var words []string
+		for _, v := range e.Possible {
+			words = append(words, v.String())
+		}
+		line("verdict", DependsOnArguments+": "+strings.Join(words, ", or "))
+		line("reason", "where no rule matches that looks at them: "+e.Reason)
+	}
+	line("proof", e.Level)
+	for _, note := range e.Notes {
+		line("note", note)
+	}
+	if e.Change != nil {
+		var steps []string
+		for _, step := range e.Change.Steps {
+			if strings.HasPrefix(step, ruleStart) {
+				step = "add to policy.rules " + step
+			}
+			steps = append(steps, step)
+		}
+		line("change", strings.Join(steps, "; then ")+" -> "+e.Change.Verdict.String())
+	}
+	return b.String()
+}
+
+func (e Explanation) lineVerdict(line func(name, text string)) {
 	line("verdict", e.Verdict.String())
 	line("code", e.Code)
 	line("rule", e.Rule)
@@ -229,12 +282,4 @@ func (e Explanation) String() string {
 		line("", e.By.Note)
 	}
 	line("reason", e.Reason)
-	line("proof", e.Level)
-	for _, note := range e.Notes {
-		line("note", note)
-	}
-	if e.Change != nil {
-		line("change", strings.Join(e.Change.Steps, "; then ")+" -> "+e.Change.Verdict.String())
-	}
-	return b.String()
 }

@@ -67,7 +67,7 @@ func TestTheSmallestChange(t *testing.T) {
 		{"nobody there", edits(write, unattended), []string{inbox}, Defer},
 		{"nobody there and parked", edits(write, unattended, fallsToInbox), []string{allow("put_file")}, Run},
 		{"no channel", edits(destroy, func(c *Call) { c.Reach = L0 }), []string{"mcp-gate approver enroll"}, Ask},
-		{"a server that is down", edits(write, func(c *Call) { c.Ready = ServerDown }), []string{"mcp-gate doctor"}, Ask},
+		{"a server that is down", edits(write, func(c *Call) { c.Ready = ServerDown }), []string{"mcp-gate status"}, Ask},
 		{"wrong arguments", edits(write, func(c *Call) { c.Ready = BadArguments }), nil, 0},
 		{"spend", func(c *Call) { c.Left.Calls = new(int64) }, []string{`"policy": { "spend": { "calls": N, "result_bytes": N } }`}, Run},
 		{"two things in the way", edits(reversible, func(c *Call) { c.InSlice, c.Enforce, c.Limits.Permission = false, true, engagement.Read }),
@@ -199,6 +199,26 @@ change   edit or remove rules[0] (config.jsonc:10:3) -> run
 	c.CanUndo = true
 	if got := Explain(rules, q, c); !slices.Contains(got.Notes, "a copy is taken before it runs") {
 		t.Errorf("the copy is not noted: %q", got.Notes)
+	}
+}
+
+func TestAnExplanationWithoutArguments(t *testing.T) {
+	rules := compile(t, `{"do":"deny","tools":"github/*","args":{"/n":{"max":3}}}`)
+	c := base()
+	got := Explain(rules, Request{Tool: c.Tool, ArgsUnknown: true}, c)
+	want := `tool     github/get_issue (read, metadata)
+verdict  depends on arguments: run, or deny
+reason   where no rule matches that looks at them: ` + got.Reason + `
+note     rules[0] (config.jsonc:10:3) looks at arguments that are not known
+`
+	if got.String() != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if want := []Verdict{Run, Deny}; got.Verdict != Run || !slices.Equal(got.Possible, want) {
+		t.Errorf("it may get %v, want %v", got.Possible, want)
+	}
+	if got := Explain(compile(t), Request{Tool: c.Tool, ArgsUnknown: true}, c); got.Possible != nil || got.Change == nil {
+		t.Errorf("where no rule looks at arguments: %+v", got)
 	}
 }
 

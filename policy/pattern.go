@@ -13,6 +13,9 @@ import (
 // for each byte of what it is held against.
 const maxPattern = 1024
 
+// inNoPattern are the characters that other programs' patterns give a meaning.
+const inNoPattern = "[]{}\\! \t\r\n"
+
 // pattern matches the names of tools. It has two halves, one for the server's
 // alias and one for the tool's own name, which may hold slashes itself. In each,
 // * is any run of characters and ? is one. Neither crosses from one half into
@@ -36,7 +39,7 @@ func parsePattern(s string) (pattern, error) {
 		return pattern{}, errors.New("an empty pattern matches nothing")
 	case len(s) > maxPattern:
 		return pattern{}, fmt.Errorf("pattern is longer than %d bytes", maxPattern)
-	case strings.ContainsAny(s, "[]{}\\! \t\r\n"):
+	case strings.ContainsAny(s, inNoPattern):
 		return pattern{}, fmt.Errorf("pattern %q: only * and ? are special, and [ ] { } \\ ! and space are in no pattern", s)
 	}
 	server, tool, bare := splitPattern(s)

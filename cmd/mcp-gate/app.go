@@ -60,8 +60,8 @@ func (a *app) load() (config.Home, config.Config, []config.Note, error) {
 }
 
 // logger writes to standard error only: text for a person at a terminal, JSON
-// lines otherwise. Only serve says what goes well; for a command that ends by
-// itself that is what it prints.
+// lines otherwise. Only serve says what goes well; a command that ends by itself
+// says the rest in lines for a person, whatever standard error is.
 func (a *app) logger(cfg config.Log, serving bool) *slog.Logger {
 	level := slog.LevelInfo
 	word := cfg.Level.String()
@@ -74,12 +74,32 @@ func (a *app) logger(cfg config.Log, serving bool) *slog.Logger {
 	if err := level.UnmarshalText([]byte(word)); err != nil {
 		level = slog.LevelInfo
 	}
-	text := cfg.Format == config.LogText || cfg.Format != config.LogJSON && isTerminal(a.stderr)
-	if text {
+	if cfg.Format == config.LogText || cfg.Format != config.LogJSON && (!serving || isTerminal(a.stderr)) {
 		_, plain := a.env("NO_COLOR")
-		return slog.New(tint.NewTextHandler(a.stderr, &tint.Options{Level: level, NoColor: plain || !isTerminal(a.stderr)}))
+		o := &tint.Options{Level: level, NoColor: plain || !isTerminal(a.stderr)}
+		if !serving {
+			o.ReplaceAttr = timeless
+		}
+		return slog.New(tint.NewTextHandler(a.stderr, o))
 	}
 	return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// serverLogger is the logger of the servers themselves. A command that ends by
+// itself says once, in its own words, which of them do not work.
+func (a *app) serverLogger(cfg config.Log, serving bool) *slog.Logger {
+	if !serving && cfg.Level == config.LogInfo && a.logLevel == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	return a.logger(cfg, serving)
+}
+
+// timeless takes the time off a line: it is now.
+func timeless(groups []string, attr slog.Attr) slog.Attr {
+	if len(groups) == 0 && attr.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return attr
 }
 
 func (a *app) setLogLevel(word string) error {

@@ -67,8 +67,8 @@ func (a *app) call(ctx context.Context, name string, args json.RawMessage, profi
 		}
 		name = id.String()
 	}
-	if _, ok := e.cfg.Server(id.Server); !ok {
-		return usage(fmt.Errorf("there is no server %q in the configuration%s", id.Server, e.serverNames()))
+	if err := e.noServer(id.Server); err != nil {
+		return err
 	}
 	if err := e.settled(ctx, id.Server); err != nil {
 		return err

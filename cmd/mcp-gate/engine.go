@@ -95,11 +95,7 @@ func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
 	for _, n := range append(notes, more...) {
 		e.log.Info(n.String())
 	}
-	for _, r := range cfg.Refused {
-		for _, err := range r.Errors {
-			e.log.Error("a server is left out", "server", r.Alias, "error", err)
-		}
-	}
+	e.tellLeftOut(a.stderr, o)
 	servers := e.chosen(o.only)
 	if e.aud, err = audit.Open(audit.Options{Dir: home.Audit(), Now: time.Now, Process: processName(), Note: "mcp-gate " + version(), Sync: true}); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
@@ -163,7 +159,7 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 		ups, gated = append(ups, up), append(gated, g)
 		e.log.Debug("server", "alias", s.Alias, "preset", s.Preset, "preset_from", s.PresetFrom, "connection", s.Connection)
 	}
-	pool, err := upstream.NewPool(ups, e.withRelay(upstream.Options{Log: e.log, ClientName: "mcp-gate", ClientVersion: version(), OnChange: e.offer}))
+	pool, err := upstream.NewPool(ups, e.withRelay(upstream.Options{Log: a.serverLogger(e.cfg.Log, o.serving), ClientName: "mcp-gate", ClientVersion: version(), OnChange: e.offer}))
 	if err != nil {
 		return err
 	}

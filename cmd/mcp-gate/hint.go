@@ -5,19 +5,15 @@ import (
 	"io/fs"
 
 	"github.com/mcp-gate/mcp-gate/catalog"
-	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/upstream"
 )
 
 // hint turns the facts of an error into the next step for a person; "" where
 // the error says it itself.
 func hint(err error) string {
-	var unsafe *config.UnsafeError
 	var ambiguous *catalog.AmbiguousError
 	var up *upstream.Error
 	switch {
-	case errors.As(err, &unsafe):
-		return unsafe.Fix
 	case errors.As(err, &ambiguous):
 		return "give the name as server/tool"
 	case errors.As(err, &up) && up.Hint != "":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,11 @@ func (a *app) policyCommand() *cobra.Command {
 	var args, principal, scope, profile string
 	explain := &cobra.Command{
 		Use: "explain TOOL", Short: "Say what a call would meet, why, and the smallest change that would alter it",
-		Args: cobra.ExactArgs(1),
+		Long: `Say what a call of TOOL would meet, why, and the smallest change that would alter
+it. Without --args nothing is known of the arguments: where a rule looks at them it
+depends on them, and a way back or a grant is not counted on.`,
+		Example: "  mcp-gate policy explain files/write_file --args '{\"path\":\"notes.md\",\"content\":\"\"}'",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
 			who := gate.Identity{Principal: principal, Profile: profile}
 			if err := who.Scope.UnmarshalText([]byte(scope)); err != nil {
@@ -32,7 +37,7 @@ func (a *app) policyCommand() *cobra.Command {
 			return a.policyExplain(c.Context(), names[0], args, who)
 		},
 	}
-	explain.Flags().StringVar(&args, "args", "{}", "the call's arguments, a JSON object")
+	explain.Flags().StringVar(&args, "args", "", "the call's arguments, a JSON object (default not known)")
 	explain.Flags().StringVar(&principal, "principal", "local", "who calls")
 	explain.Flags().StringVar(&scope, "scope", "admin", "scope of the caller's token")
 	explain.Flags().StringVar(&profile, "profile", "", "profile of the session")
@@ -57,8 +62,12 @@ func (a *app) policyCommand() *cobra.Command {
 }
 
 func (a *app) policyExplain(ctx context.Context, name, args string, who gate.Identity) (err error) {
-	if _, _, err := strictjson.Get([]byte(args), ""); err != nil {
-		return usage(fmt.Errorf("--args must be one JSON object: %w", err))
+	var given json.RawMessage // nil: not known
+	if args != "" {
+		if _, _, err := strictjson.Get([]byte(args), ""); err != nil {
+			return usage(fmt.Errorf("--args must be one JSON object: %w", err))
+		}
+		given = json.RawMessage(args)
 	}
 	only := ""
 	if id, err := catalog.ParseToolID(name); err == nil {
@@ -70,11 +79,8 @@ func (a *app) policyExplain(ctx context.Context, name, args string, who gate.Ide
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	if _, ok, err := e.gate.Tools().Find(name); err == nil && !ok {
-		if _, known := e.cfg.Server(only); only != "" && !known {
-			return usage(fmt.Errorf("there is no server %q in the configuration%s", only, e.serverNames()))
-		}
 		if only != "" {
-			if err := e.settled(ctx, only); err != nil {
+			if err := cmp.Or(e.noServer(only), e.settled(ctx, only)); err != nil {
 				return err
 			}
 		}
@@ -85,14 +91,14 @@ func (a *app) policyExplain(ctx context.Context, name, args string, who gate.Ide
 		return usage(err)
 	}
 	defer s.Close()
-	why, err := s.Explain(ctx, name, json.RawMessage(args), true)
+	why, err := s.Explain(ctx, name, given, true)
 	if err != nil {
 		return usage(err)
 	}
 	if a.json {
 		return a.print(why)
 	}
-	_, err = fmt.Fprintln(a.stdout, why)
+	_, err = fmt.Fprint(a.stdout, why)
 	return err
 }
 

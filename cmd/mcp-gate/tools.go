@@ -150,8 +150,10 @@ func (a *app) toolsList(ctx context.Context, only string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	if _, ok := e.cfg.Server(only); only != "" && !ok {
-		return usage(fmt.Errorf("there is no server %q in the configuration%s", only, e.serverNames()))
+	if only != "" {
+		if err := e.noServer(only); err != nil {
+			return err
+		}
 	}
 	set := e.gate.Tools()
 	if a.json {
@@ -227,7 +229,7 @@ func (a *app) toolShow(ctx context.Context, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	if only != "" {
-		if err := e.settled(ctx, only); err != nil {
+		if err := cmp.Or(e.noServer(only), e.settled(ctx, only)); err != nil {
 			return err
 		}
 	} else if err := e.pool.Settled(ctx); err != nil {

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/mcp-gate/mcp-gate/inbox"
+)
+
+// tellLeftOut says which servers cannot be used as they are configured. A command
+// that wants one server hears of that one only, see noServer.
+func (e *engine) tellLeftOut(stderr io.Writer, o engineOptions) {
+	for _, r := range e.cfg.Refused {
+		for _, err := range r.Errors {
+			switch {
+			case o.serving:
+				e.log.Error("a server is left out", "server", r.Alias, "error", err)
+			case o.only == "":
+				fmt.Fprintf(stderr, "mcp-gate: server %s is left out: %s\n", r.Alias, inbox.DisplayLine(err.Error()))
+			}
+		}
+	}
+}
+
+// noServer says why there is no server of this name; nil where there is one.
+func (e *engine) noServer(alias string) error {
+	if _, ok := e.cfg.Server(alias); ok {
+		return nil
+	}
+	for _, r := range e.cfg.Refused {
+		if r.Alias == alias {
+			return usage(r.Errors)
+		}
+	}
+	return usage(fmt.Errorf("there is no server %q in the configuration%s", alias, e.serverNames()))
+}
