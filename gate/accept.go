@@ -28,8 +28,9 @@ type Acceptance interface {
 type offering struct {
 	entries      []catalog.Entry // accepted bytes; a tool that was never accepted has none
 	states       map[catalog.ToolID]catalog.State
-	instructions string // accepted
-	live         bool   // the server has listed its tools since this gate started
+	why          map[catalog.ToolID]string // for a person, of what is not accepted
+	instructions string                    // accepted
+	live         bool                      // the server has listed its tools since this gate started
 }
 
 // recall takes up what is on record for each server, so that lists and
@@ -43,15 +44,24 @@ func (g *Gate) recall() {
 	var all sync.WaitGroup
 	for alias := range g.ruling().servers {
 		all.Go(func() {
-			if entries, text, bare := g.opts.Acceptance.Known(alias); bare || len(entries) > 0 {
+			if known, ok := g.onRecord(alias); ok {
 				mu.Lock()
 				defer mu.Unlock()
-				g.offered[alias] = offering{entries: entries, instructions: text}
+				g.offered[alias] = known
 			}
 		})
 	}
 	all.Wait()
 	g.renew()
+}
+
+// onRecord is what is accepted of a server that has not been looked at.
+func (g *Gate) onRecord(alias string) (offering, bool) {
+	if g.opts.Acceptance == nil {
+		return offering{}, false
+	}
+	entries, text, bare := g.opts.Acceptance.Known(alias)
+	return offering{entries: entries, instructions: text}, bare || len(entries) > 0
 }
 
 // Offer takes the definitions a server lists now, in the server's order. An
@@ -92,13 +102,14 @@ func (g *Gate) Offer(server string, definitions []json.RawMessage) {
 	}
 }
 
-// bare are the servers of which there is no tool, though they have answered.
+// bare are the servers of which there is no tool, though they have answered, or
+// were configured while the gate ran.
 func (g *Gate) bare(servers []string) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(servers), func(alias string) bool {
 		o, known := g.offered[alias]
-		return !known || len(o.entries) > 0
+		return !known && !g.settled || len(o.entries) > 0
 	})
 }
 
@@ -110,7 +121,7 @@ func (g *Gate) judged(s Server, tools []catalog.Tool) offering {
 	g.mu.Lock()
 	before := g.offered[s.Alias].states
 	g.mu.Unlock()
-	now := offering{states: map[catalog.ToolID]catalog.State{}, live: true}
+	now := offering{states: map[catalog.ToolID]catalog.State{}, why: map[catalog.ToolID]string{}, live: true}
 	if g.opts.Acceptance == nil {
 		for _, t := range tools {
 			now.entries = append(now.entries, catalog.Entry{Tool: t, Class: catalog.Classify(t, s.Trust, s.owner(t.ID.Tool))})
@@ -128,6 +139,9 @@ func (g *Gate) judged(s Server, tools []catalog.Tool) offering {
 	}
 	for _, st := range j.Tools {
 		now.states[st.ID] = st.State
+		if st.State != catalog.Accepted {
+			now.why[st.ID] = st.Why
+		}
 		if st.State == catalog.Accepted || st.State == before[st.ID] {
 			// nothing, or nothing new
 		} else if fresh++; fresh <= toldOf {
@@ -188,6 +202,15 @@ func (g *Gate) pin(id catalog.ToolID) policy.Pin {
 	return policy.PinAccepted
 }
 
+// Standing says how the definition of a tool stands, and in words for a person
+// why where it is not accepted. It is 0 where the server has shown nothing yet.
+func (g *Gate) Standing(id catalog.ToolID) (state catalog.State, why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	o := g.offered[id.Server]
+	return o.states[id], o.why[id]
+}
+
 // verify waits until a server has shown its definitions in the life of this
 // gate, and reports whether it has: what was accepted must be what runs.
 func (g *Gate) verify(ctx context.Context, server string) bool {
@@ -210,7 +233,7 @@ func (s *Session) texts() []prefix.ServerText {
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
 	var texts []prefix.ServerText
-	for _, alias := range s.aliases {
+	for _, alias := range s.aliases() {
 		if text := s.g.offered[alias].instructions; text != "" {
 			texts = append(texts, prefix.ServerText{Server: alias, Text: text})
 		}

@@ -113,17 +113,32 @@ type toolDoc struct {
 	Name       string                `json:"name"`
 	DirectName string                `json:"direct_name"`
 	Title      string                `json:"title,omitempty"`
-	Class      engagement.Permission `json:"class"`
-	Egress     engagement.Egress     `json:"egress"`
+	Class      engagement.Permission `json:"class,omitzero"` // this and the definition are none where nobody accepted any
+	Egress     engagement.Egress     `json:"egress,omitzero"`
 	Domains    engagement.DomainSet  `json:"domains"`
-	Why        string                `json:"why"`
-	SHA256     string                `json:"sha256"`
-	Definition json.RawMessage       `json:"definition"`
+	Why        string                `json:"why,omitempty"`
+	State      string                `json:"state,omitempty"`  // accepted, or why it is held
+	Reason     string                `json:"reason,omitempty"` // in words, where it is held
+	SHA256     string                `json:"sha256,omitempty"`
+	Definition json.RawMessage       `json:"definition,omitempty"`
 }
 
-func docOf(e catalog.Entry, direct string) toolDoc {
-	return toolDoc{ID: e.ID.String(), Server: e.ID.Server, Name: e.ID.Tool, DirectName: direct, Title: e.Title,
+func docOf(g *gate.Gate, e catalog.Entry, direct string) toolDoc {
+	doc := toolDoc{ID: e.ID.String(), Server: e.ID.Server, Name: e.ID.Tool, DirectName: direct, Title: e.Title,
 		Class: e.Class.Permission, Egress: e.Class.Egress, Domains: e.Class.Domains, Why: e.Class.Why, SHA256: e.Digest, Definition: e.Raw}
+	if state, reason := g.Standing(e.ID); state != 0 {
+		doc.State, doc.Reason = state.String(), reason
+	}
+	return doc
+}
+
+// standingText says why a tool is held and what to do; "" where it is not.
+func standingText(g *gate.Gate, id catalog.ToolID) string {
+	state, reason := g.Standing(id)
+	if state == 0 || state == catalog.Accepted {
+		return ""
+	}
+	return inbox.DisplayLine(fmt.Sprintf("%v: %s: mcp-gate accept %v", state, reason, id))
 }
 
 // serverDoc is a server in JSON output.
@@ -159,7 +174,7 @@ func (a *app) toolsList(ctx context.Context, only string) (err error) {
 	if a.json {
 		tools := []toolDoc{}
 		for i, entry := range set.Entries() {
-			tools = append(tools, docOf(entry, set.DirectName(i)))
+			tools = append(tools, docOf(e.gate, entry, set.DirectName(i)))
 		}
 		return a.print(map[string]any{"tools": tools, "servers": e.serverDocs()})
 	}
@@ -169,8 +184,8 @@ func (a *app) toolsList(ctx context.Context, only string) (err error) {
 	}
 	for _, entry := range set.Entries() {
 		id := inbox.DisplayLine(entry.ID.String())
-		if entry.Class.Permission == 0 { // nothing about a definition that nobody accepted
-			fmt.Fprintf(w, "%s\theld\t\t\tuntil you looked: mcp-gate accept %[1]s\n", id)
+		if held := standingText(e.gate, entry.ID); held != "" {
+			fmt.Fprintf(w, "%s\theld\t\t\t%s\n", id, held)
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", id, entry.Class.Permission, entry.Class.Egress, entry.Class.Domains, inbox.DisplayLine(entry.Purpose(80)))
@@ -245,9 +260,16 @@ func (a *app) toolShow(ctx context.Context, name string) (err error) {
 	}
 	direct := catalog.DirectName(entry.ID)
 	if a.json {
-		return a.print(docOf(entry, direct))
+		return a.print(docOf(e.gate, entry, direct))
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	if held := standingText(e.gate, entry.ID); held != "" {
+		fmt.Fprintf(w, "held\t%s\n", held)
+	}
+	if entry.Raw == nil { // nothing about a definition that nobody accepted
+		fmt.Fprintf(w, "tool\t%v\n", inbox.DisplayLine(entry.ID.String()))
+		return w.Flush()
+	}
 	fmt.Fprintf(w, "tool\t%v\nclass\t%v: %s\negress\t%v\ndomains\t%v\ndirect name\t%s\nsha256\t%s\n",
 		inbox.DisplayLine(entry.ID.String()), entry.Class.Permission, inbox.DisplayLine(entry.Class.Why), entry.Class.Egress, entry.Class.Domains, direct, entry.Digest)
 	if err := w.Flush(); err != nil {
