@@ -59,13 +59,15 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// suite is the program of the protocol's own tests.
+var suite = filepath.Join("node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js")
+
 // conform runs the suite of a revision against a server. Without a baseline
 // every required scenario must pass; with one, what fails is on it.
 func conform(t *testing.T, url, revision, baseline string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	suite := filepath.Join("node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js")
 	results := t.TempDir()
 	out, err := exec.CommandContext(ctx, built.node, suite, "server", "--url", url, "--requirements", revision, "--output-dir", results).CombinedOutput()
 	total := regexp.MustCompile(`Total: [1-9][0-9]+ passed.*`).FindString(string(out))

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "fake-mcp" {
 		os.Exit(fakemcp.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
+	if built.gate = os.Getenv(gateVar); built.gate != "" {
+		os.Exit(m.Run())
+	}
 	os.Exit(run(m))
 }
 

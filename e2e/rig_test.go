@@ -357,6 +357,7 @@ func (r *rig) orphans() {
 // A question is an elicitation that reached a client.
 type question struct {
 	id      json.RawMessage
+	params  json.RawMessage
 	message string
 	began   time.Time
 }
@@ -485,7 +486,7 @@ func (a *agent) read(stdout io.Reader) {
 			a.mu.Unlock()
 			var p struct{ Message string }
 			_ = json.Unmarshal(m.Params, &p) // a message that is none fits no test
-			go a.ask(a, question{m.ID, p.Message, time.Now()})
+			go a.ask(a, question{m.ID, m.Params, p.Message, time.Now()})
 		case m.IsResponse():
 			a.mu.Lock()
 			c := a.waiting[string(m.ID)]
