@@ -102,7 +102,7 @@ func (e *Error) Error() string {
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
-	if e.Sent && e.Method != "" {
+	if e.Sent && e.Method == "tools/call" { // lists and reads leave nothing behind
 		b.WriteString("; the call may or may not have run")
 	}
 	if e.Kind == TooLarge {

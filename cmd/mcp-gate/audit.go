@@ -16,15 +16,18 @@ import (
 func (a *app) auditCommand() *cobra.Command {
 	c := &cobra.Command{Use: "audit", Short: "Read and verify the audit log"}
 	var n int
-	var follow bool
+	var follow, calls bool
 	var tool string
 	tail := &cobra.Command{
 		Use: "tail", Short: "Show the last events of all gates of this home",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.auditTail(c.Context(), n, follow, tool) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.auditTail(c.Context(), n, follow, wanted(tool, calls))
+		},
 	}
 	tail.Flags().IntVarP(&n, "lines", "n", 20, "how many events")
 	tail.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new events as they are written")
+	tail.Flags().BoolVar(&calls, "calls", false, "only events of calls: not of processes, sessions, keys or tokens")
 	tail.Flags().StringVar(&tool, "tool", "", "only events of this tool (server/tool)")
 	c.AddCommand(tail, &cobra.Command{
 		Use: "verify", Short: "Check that nothing in the audit log was changed",
@@ -37,12 +40,20 @@ found out this way is said in docs/audit.md.`,
 	return c
 }
 
-func (a *app) auditTail(ctx context.Context, n int, follow bool, tool string) error {
+// wanted picks events: of one tool where it is named, of calls where only they are
+// asked for.
+func wanted(tool string, calls bool) func(audit.Event) bool {
+	return func(e audit.Event) bool {
+		return (tool == "" || e.Tool == tool) && (!calls || e.Tool != "" && e.Kind != audit.Note)
+	}
+}
+
+func (a *app) auditTail(ctx context.Context, n int, follow bool, want func(audit.Event) bool) error {
 	h, err := a.home()
 	if err != nil {
 		return err
 	}
-	f := audit.NewFollower(os.DirFS(h.Audit()), func(e audit.Event) bool { return tool == "" || e.Tool == tool })
+	f := audit.NewFollower(os.DirFS(h.Audit()), want)
 	records, err := f.Last(n)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("there is no audit log in %s yet: nothing has run", h.Dir)
@@ -108,23 +119,28 @@ func (a *app) auditVerify() error {
 		return err
 	}
 	if a.json {
-		if err := a.print(report); err != nil {
-			return err
-		}
+		err = a.print(report)
 	} else {
-		fmt.Fprintf(a.stdout, "%d files, %d events\n", len(report.Files), report.Events)
-		for _, d := range report.Dangling {
-			fmt.Fprintf(a.stdout, "begun and never ended: %s\n", inbox.DisplayLine(fmt.Sprintf("%+v", d)))
-		}
+		a.showReport(report)
 	}
-	for _, d := range report.Damages() {
-		fmt.Fprintf(a.stderr, "mcp-gate: %s\n", inbox.DisplayLine(fmt.Sprint(d)))
-	}
-	if !report.OK() {
+	if err == nil && !report.OK() {
 		return &exitError{3, nil}
 	}
-	if !a.json {
-		fmt.Fprintln(a.stdout, "nothing was changed, as far as a chain can tell")
+	return err
+}
+
+// showReport says in a line what was looked at and whether it is whole, and on
+// further lines what else there is to tell.
+func (a *app) showReport(report audit.Report) {
+	found, faults := "nothing was changed, as far as a chain can tell", report.Damages()
+	if len(faults) > 0 {
+		found = "first fault " + inbox.DisplayLine(faults[0].String())
 	}
-	return nil
+	fmt.Fprintf(a.stdout, "%d files, %d events: %s\n", len(report.Files), report.Events, found)
+	for _, d := range faults[min(1, len(faults)):] {
+		fmt.Fprintf(a.stdout, "also %s\n", inbox.DisplayLine(d.String()))
+	}
+	for _, d := range report.Dangling {
+		fmt.Fprintln(a.stdout, inbox.DisplayLine(fmt.Sprintf("begun and never ended: %s:%d: %s at %s", d.File, d.Line, d.Event.Tool, d.Event.Time.Local().Format(time.DateTime))))
+	}
 }

@@ -464,7 +464,10 @@ func (d *desk) whoRuns(ctx context.Context, t inbox.Ticket) string {
 	case err == nil && store.Life(p) == inbox.Unclear:
 		return "its gate is on another host and runs it if it lives"
 	}
-	return "its gate is gone: another, or inbox run, runs it"
+	if live, err := gates(d.home); err == nil && len(live) > 0 {
+		return fmt.Sprintf("its gate is gone: another one (process %d) runs it if it has the server, else mcp-gate inbox run", live[0].PID)
+	}
+	return "its gate is gone and no other runs: mcp-gate inbox run runs it now, else the next mcp-gate serve does"
 }
 
 func (a *app) inboxDeny(ctx context.Context, d *desk, names []string, note string) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/spf13/cobra"
 )
 
@@ -33,6 +34,23 @@ func (a *app) inboxRun(ctx context.Context) (err error) {
 	if a.json {
 		return a.print(map[string]int{"taken_up": ran})
 	}
-	_, err = fmt.Fprintf(a.stdout, "%d calls taken up\n", ran)
+	fmt.Fprintf(a.stdout, "%d calls run\n", ran)
+	return a.withDesk(ctx, a.showLeft)
+}
+
+// showLeft says who runs the calls that are allowed and were not run here, and
+// how many wait for an answer.
+func (a *app) showLeft(ctx context.Context, d *desk) error {
+	allowed, err := d.list(ctx, []inbox.State{inbox.Approved})
+	if err != nil {
+		return err
+	}
+	for _, t := range allowed {
+		fmt.Fprintf(a.stdout, "%s is allowed and was not run here: %s\n", shortID(t.ID), d.whoRuns(ctx, t))
+	}
+	pending, err := d.list(ctx, []inbox.State{inbox.Pending})
+	if err == nil && len(pending) > 0 {
+		fmt.Fprintf(a.stdout, "%d wait for your answer: mcp-gate inbox\n", len(pending))
+	}
 	return err
 }
