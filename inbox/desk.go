@@ -239,9 +239,9 @@ func (o Options) grant(ctx context.Context, terms Terms, l Level, c Channel, key
 	return g, o.Store.AddGrant(ctx, g)
 }
 
-// Grants lists grants, oldest first; of all principals where that is "".
-func (d *Desk) Grants(ctx context.Context, principal string) ([]Grant, error) {
-	return d.o.Store.Grants(ctx, principal)
+// Grants lists all grants, oldest first.
+func (d *Desk) Grants(ctx context.Context) ([]Grant, error) {
+	return d.o.Store.Grants(ctx)
 }
 
 // Narrow takes from a grant, at once and for good. It needs no proof.
@@ -287,7 +287,7 @@ func (o Options) changeGrant(ctx context.Context, id string, edit func(*Grant) e
 // kept grants from being matched is joined in the error, which is no reason
 // against the one found.
 func (in *Inbox) Covering(ctx context.Context, c Call, m Matcher, need Level) (Grant, bool, error) {
-	grants, err := in.o.Store.Grants(ctx, "") // a grant may be for more than one principal
+	grants, err := in.o.Store.Grants(ctx) // a grant may be for more than one principal
 	if err != nil {
 		return Grant{}, false, fmt.Errorf("find a grant for %v: %w", c.Tool, err)
 	}

@@ -189,7 +189,7 @@ func TestGrantsOnlyNarrow(t *testing.T) {
 	if _, err = h.in.Spend(h.ctx, other.ID, call(), fits, inbox.L1); !errors.Is(err, inbox.ErrSpent) {
 		t.Error("a revoked grant was spent")
 	}
-	if all, err := h.desk.Grants(h.ctx, ""); err != nil || len(all) != 2 {
+	if all, err := h.desk.Grants(h.ctx); err != nil || len(all) != 2 {
 		t.Errorf("listed %v, %v", all, err)
 	}
 }

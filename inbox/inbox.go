@@ -100,8 +100,8 @@ type Store interface {
 
 	AddGrant(ctx context.Context, g Grant) error
 	Grant(ctx context.Context, id string) (Grant, error)
-	// Grants returns the grants of a principal, "" for all, oldest first.
-	Grants(ctx context.Context, principal string) ([]Grant, error)
+	// Grants returns all grants, oldest first.
+	Grants(ctx context.Context) ([]Grant, error)
 	// ChangeGrant durably writes what is not signed of g when the stored
 	// revision is still g's, and reports whether.
 	ChangeGrant(ctx context.Context, g Grant) (bool, error)

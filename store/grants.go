@@ -72,8 +72,8 @@ func (s *Store) Grant(ctx context.Context, id string) (inbox.Grant, error) {
 }
 
 // Grants implements [inbox.Store].
-func (s *Store) Grants(ctx context.Context, principal string) ([]inbox.Grant, error) {
-	return list(ctx, s, "grants", scanGrant, `SELECT `+grantColumns+` FROM grants WHERE ? IN (principal, '') ORDER BY seq`, principal)
+func (s *Store) Grants(ctx context.Context) ([]inbox.Grant, error) {
+	return list(ctx, s, "grants", scanGrant, `SELECT `+grantColumns+` FROM grants ORDER BY seq`)
 }
 
 // ChangeGrant implements [inbox.Store].

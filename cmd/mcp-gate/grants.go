@@ -142,7 +142,7 @@ func grantDocOf(g inbox.Grant, now time.Time) grantDoc {
 }
 
 func (a *app) grantsList(ctx context.Context, d *desk, all bool) error {
-	grants, err := d.Grants(ctx, "")
+	grants, err := d.Grants(ctx)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (d *desk) grant(ctx context.Context, prefix string) (inbox.Grant, error) {
 	if !strings.HasPrefix(prefix, "g_") {
 		prefix = "g_" + prefix
 	}
-	all, err := d.Grants(ctx, "")
+	all, err := d.Grants(ctx)
 	if err != nil {
 		return inbox.Grant{}, err
 	}
@@ -394,7 +394,7 @@ func (a *app) grantsRevoke(ctx context.Context, d *desk, names []string, all boo
 	var grants []inbox.Grant
 	if all {
 		var err error
-		if grants, err = d.Grants(ctx, ""); err != nil {
+		if grants, err = d.Grants(ctx); err != nil {
 			return err
 		}
 	}
