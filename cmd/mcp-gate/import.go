@@ -62,7 +62,7 @@ func (a *app) importCommand() *cobra.Command {
 	f.BoolVar(&o.yes, "yes", false, "do not ask before writing")
 	f.BoolVar(&o.replace, "replace", false, "where an entry of the same name is there, take the other file's command or url")
 	f.StringVar(&o.preset, "preset", "", "strict or workbench, for every server that is added")
-	f.StringSliceVar(&o.only, "only", nil, "names of the servers to take (default all)")
+	f.StringSliceVar(&o.only, "only", nil, "names of the servers to take, with commas between (default all)")
 	f.StringVar(&o.folder, "folder", "", "the folder that ${workspaceFolder} stands for")
 	f.StringVar(&o.project, "project", "", "the folder whose project files a CLIENT has (default the present one)")
 	f.StringVar(&o.as, "as", "", "the client whose file a FILE is, where its name does not tell")
@@ -98,7 +98,7 @@ func (a *app) importServers(args []string, o importOptions) error {
 	if len(args) == 0 {
 		return im.listClients()
 	}
-	for _, step := range []func() error{im.open, func() error { return im.read(args) }, im.readAnswers} {
+	for _, step := range []func() error{im.open, func() error { return im.read(args) }, im.checkOnly, im.readAnswers} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -174,6 +174,26 @@ func (im *importing) read(args []string) error {
 			as = &named
 		}
 		im.readFile(arg, as)
+	}
+	return nil
+}
+
+// checkOnly refuses a name under --only that no file has: it would be taken for
+// one that was imported.
+func (im *importing) checkOnly() error {
+	var names []string
+	for _, r := range im.readings {
+		for _, s := range r.Servers {
+			names = append(names, s.Key)
+		}
+	}
+	for i, name := range im.o.only {
+		name = strings.TrimSpace(name)
+		im.o.only[i] = name
+		named := func(key string) bool { return catalog.Alias(key) == catalog.Alias(name) }
+		if len(im.failed) == 0 && !slices.ContainsFunc(names, named) {
+			return usage(fmt.Errorf("--only: there is no server %q to import: there are %s", name, strings.Join(names, ", ")))
+		}
 	}
 	return nil
 }

@@ -81,15 +81,25 @@ func version() string {
 	if !ok {
 		return "unknown"
 	}
+	return versionOf(info)
+}
+
+// versionOf is what go install and a build in a checkout know. A build without
+// version control, such as of a test, knows nothing.
+func versionOf(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
+	v := "devel"
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return "devel-" + s.Value[:12]
+		switch {
+		case s.Key == "vcs.revision":
+			v += "-" + s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true": // comes after the revision
+			v += "+dirty"
 		}
 	}
-	return "devel"
+	return v
 }
 
 const about = `mcp-gate stands between an AI client and all the tool servers you have.
