@@ -76,6 +76,7 @@ func (s *Session) change(to func(from policy.Sources) policy.Sources) {
 // covers it, is looked at only where a person would be asked about it: a call
 // that needs nobody costs no look at the store.
 func (s *Session) decide(ctx context.Context, c *call) (policy.Call, policy.Decision) {
+	c.launch = s.g.server(c.entry.ID.Server).Launch
 	facts := s.facts(c)
 	if facts.HIL == engagement.HILReview || facts.CheckpointBefore && facts.FirstWrite {
 		facts.CanUndo = s.wayBackOf(c).exists()

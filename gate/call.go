@@ -36,9 +36,10 @@ type call struct {
 	strict   bool // its client was given a schema that may say less than the server's
 	unseen   bool // a question about the tool in general: there are no arguments yet
 
-	entry catalog.Entry // zero where there is no such tool
-	known bool
-	unfit error // more about a refusal than its code says
+	entry  catalog.Entry // zero where there is no such tool
+	known  bool
+	launch string // of its server, when the call was judged: it goes to no other
+	unfit  error  // more about a refusal than its code says
 
 	noWayBack bool         // a checkpoint was tried and could not be taken
 	ungranted bool         // its grant was used up by another call
@@ -66,7 +67,7 @@ func (s *Session) Call(ctx context.Context, req Request) Outcome {
 	c := s.newCall(req.Name, req.Args, req)
 	if s.lookUp(c); !c.known && s.profile.exposure() != Meta {
 		// A name that is known waits for no other server.
-		s.g.await(ctx, s.g.opts.FirstList, s.aliases...)
+		s.g.await(ctx, s.g.opts.FirstList, s.aliases()...)
 		s.lookUp(c)
 	}
 	if !c.known {
@@ -84,7 +85,7 @@ func (s *Session) lookUp(c *call) {
 		c.entry, c.args, c.known = w.called(c.name, c.args)
 		c.strict = w.limits.Strict
 	case s.profile.Exposure == Transparent:
-		c.entry, c.known = s.tool(catalog.ToolID{Server: s.aliases[0], Tool: c.name})
+		c.entry, c.known = s.tool(catalog.ToolID{Server: s.sole, Tool: c.name})
 	default:
 		c.entry, c.known = s.set().ByDirectName(c.name)
 		c.known = c.known && s.shows(c.entry.ID.Server)
@@ -145,9 +146,13 @@ func (s *Session) verified(ctx context.Context, c *call, d policy.Decision) poli
 		return policy.Decision{Verdict: policy.Deny, Code: code, Rule: "step6.ready", About: d.About}
 	}
 	before := c.entry.Digest
-	if now, ok := s.tool(c.entry.ID); ok {
-		c.entry = now
+	now, ok := s.tool(c.entry.ID)
+	if !ok { // its server is another one now, or gone
+		c.known, c.unfit = false, s.takenOut(c.entry.ID.String())
+		_, d = s.decide(ctx, c)
+		return d
 	}
+	c.entry = now
 	if c.entry.Digest != before || s.g.pin(c.entry.ID) != policy.PinAccepted {
 		_, d = s.decide(ctx, c)
 	}

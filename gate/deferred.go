@@ -293,12 +293,23 @@ func (g *Gate) recordEnd(t inbox.Ticket) {
 	g.writeDown(e)
 }
 
+// outlived ends an allowed call whose server is not what it was when its session,
+// which still lives here, asked. Any other is another gate's to run.
+func (g *Gate) outlived(ctx context.Context, t inbox.Ticket) bool {
+	s, err := g.session(ctx, t.Binding.Session)
+	if err != nil || !s.here() {
+		return false
+	}
+	s.endStale(ctx, s.frozen(t), t, policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "ticket", About: policy.About{Tool: t.View.Tool, Class: t.View.Class, Ticket: t.ID}})
+	return true
+}
+
 // runTicket runs one allowed call on behalf of the session that asked. It
 // reports whether the call was this gate's to take up.
 func (g *Gate) runTicket(ctx context.Context, t inbox.Ticket) bool {
 	server, ok := g.ruling().servers[t.View.Tool.Server]
 	if !ok || server.ID != t.Binding.Server || server.Launch != t.Launch && !g.opts.Person {
-		return false // another gate's
+		return g.outlived(ctx, t)
 	}
 	if t.View.Tool.Tool != artifactsRead && !g.verify(ctx, server.Alias) {
 		return false // its server has not shown what would run; later

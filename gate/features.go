@@ -157,6 +157,14 @@ func (sh *shelf) fresh(start int, told bool, now time.Time) ([]item, bool) {
 	return sh.items, ok
 }
 
+// clear drops the list: what gave it is not there any more. Whatever is in its
+// place has another start.
+func (sh *shelf) clear() {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.items, sh.good, sh.stale, sh.start, sh.ttl = nil, true, true, -1, -1
+}
+
 func (sh *shelf) last() []item {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -251,8 +259,9 @@ func (s *Session) List(ctx context.Context, kind Kind) List {
 func (s *Session) newFeatureList(ctx context.Context, kind Kind) List {
 	ctx, cancel := context.WithTimeout(ctx, s.g.opts.FirstList)
 	defer cancel()
-	s.g.opts.Caller.Settled(ctx, s.aliases...)
-	lists := s.gather(ctx, kind)
+	aliases := s.aliases()
+	s.g.opts.Caller.Settled(ctx, aliases...)
+	lists := s.gather(ctx, aliases, kind)
 	out := List{Items: []byte{'['}, TTL: -1}
 	for _, raw := range s.ownList(kind) {
 		if len(out.Items) > 1 {
@@ -260,7 +269,7 @@ func (s *Session) newFeatureList(ctx context.Context, kind Kind) List {
 		}
 		out.Items = append(out.Items, raw...)
 	}
-	for i, alias := range s.aliases {
+	for i, alias := range aliases {
 		if ttl := s.g.features.shelf(shelfKey{alias, kind}).keeps(); ttl >= 0 && (out.TTL < 0 || ttl < out.TTL) {
 			out.TTL = ttl
 		}
@@ -289,11 +298,11 @@ func (sh *shelf) keeps() time.Duration {
 	return sh.ttl
 }
 
-// gather asks all servers of the session side by side.
-func (s *Session) gather(ctx context.Context, kind Kind) [][]item {
-	lists := make([][]item, len(s.aliases))
+// gather asks servers side by side.
+func (s *Session) gather(ctx context.Context, aliases []string, kind Kind) [][]item {
+	lists := make([][]item, len(aliases))
 	var all sync.WaitGroup
-	for i, alias := range s.aliases {
+	for i, alias := range aliases {
 		all.Go(func() { lists[i] = s.g.items(ctx, alias, kind) })
 	}
 	all.Wait()
@@ -345,32 +354,33 @@ func (s *Session) outName(alias string, kind Kind, key string) string {
 // prompt finds the prompt that the client calls name.
 func (s *Session) prompt(ctx context.Context, name string) (alias, own string, ok bool) {
 	if s.profile.exposure() == Transparent {
-		return s.aliases[0], name, true
+		return s.sole, name, true
 	}
+	aliases := s.aliases()
 	find := func(lists [][]item) bool {
 		for i, items := range lists {
 			for _, it := range items {
-				if s.outName(s.aliases[i], Prompts, it.key) == name {
-					alias, own, ok = s.aliases[i], it.key, true
+				if s.outName(aliases[i], Prompts, it.key) == name {
+					alias, own, ok = aliases[i], it.key, true
 				}
 			}
 		}
 		return ok
 	}
-	if find(s.known(Prompts)) {
+	if find(s.known(aliases, Prompts)) {
 		return alias, own, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.g.opts.FirstList)
 	defer cancel()
-	s.g.opts.Caller.Settled(ctx, s.aliases...)
-	find(s.gather(ctx, Prompts))
+	s.g.opts.Caller.Settled(ctx, aliases...)
+	find(s.gather(ctx, aliases, Prompts))
 	return alias, own, ok
 }
 
 // known are the lists that servers gave last, as far as they gave any.
-func (s *Session) known(kind Kind) [][]item {
-	lists := make([][]item, len(s.aliases))
-	for i, alias := range s.aliases {
+func (s *Session) known(aliases []string, kind Kind) [][]item {
+	lists := make([][]item, len(aliases))
+	for i, alias := range aliases {
 		lists[i] = s.g.features.shelf(shelfKey{alias, kind}).last()
 	}
 	return lists
@@ -382,7 +392,7 @@ func (s *Session) known(kind Kind) [][]item {
 // or has resources at all.
 func (s *Session) resource(ctx context.Context, uri string) (alias, own string, ok bool) {
 	if s.profile.exposure() == Transparent {
-		return s.aliases[0], uri, true
+		return s.sole, uri, true
 	}
 	if rest, gates := strings.CutPrefix(uri, uriScheme); gates {
 		alias, own, ok = strings.Cut(rest, "/")
@@ -393,13 +403,14 @@ func (s *Session) resource(ctx context.Context, uri string) (alias, own string, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.g.opts.FirstList)
 	defer cancel()
-	s.g.opts.Caller.Settled(ctx, s.aliases...)
+	aliases := s.aliases()
+	s.g.opts.Caller.Settled(ctx, aliases...)
 	for _, kind := range []Kind{Resources, Templates} {
 		var has []string
-		for i, items := range s.gather(ctx, kind) {
+		for i, items := range s.gather(ctx, aliases, kind) {
 			for _, it := range items {
 				if it.matches(kind, uri) {
-					has = append(has, s.aliases[i])
+					has = append(has, aliases[i])
 					break
 				}
 			}
@@ -409,7 +420,7 @@ func (s *Session) resource(ctx context.Context, uri string) (alias, own string, 
 		}
 	}
 	var has []string
-	for _, alias := range s.aliases {
+	for _, alias := range aliases {
 		if declared, _, err := strictjson.Get(orEmpty(s.g.opts.Caller.About(alias).Capabilities), "resources"); err == nil && declared != nil {
 			has = append(has, alias)
 		}
@@ -786,8 +797,8 @@ func (g *Gate) listChanged(server string, of ...Kind) {
 // now that some servers have changed theirs.
 func (s *Session) relist(ctx context.Context, changed map[string]bool) {
 	concerned := false
-	for _, alias := range s.aliases {
-		concerned = concerned || changed[alias]
+	for alias := range changed { // one that is gone was in a list, too
+		concerned = concerned || s.profile.includes(alias)
 	}
 	if !concerned {
 		return

@@ -78,7 +78,7 @@ func (s *Session) callTool(ctx context.Context, req Request) Outcome {
 	}
 	c.entry, c.known = entry, known && s.shows(entry.ID.Server)
 	if !c.known {
-		c.entry = nobodys(name)
+		c.entry, c.unfit = nobodys(name), s.takenOut(name)
 		if id := c.entry.ID; s.shows(id.Server) { // what a server that does not run has, nobody knows
 			if c.unfit = s.g.opts.Caller.Up(id.Server); c.unfit != nil {
 				return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeServerDown, Rule: "step6.ready", About: policy.About{Tool: id}})
@@ -106,7 +106,7 @@ func (s *Session) find(ctx context.Context, name string) (catalog.Entry, bool, e
 	if known || err != nil {
 		return entry, known, err
 	}
-	servers := s.aliases
+	servers := s.aliases()
 	if id, err := catalog.ParseToolID(name); err == nil && s.shows(id.Server) {
 		servers = []string{id.Server}
 	}
@@ -172,7 +172,7 @@ func (s *Session) findTools(ctx context.Context, req Request) Outcome {
 			return wrongShape(req.Name, "does not know the cursor %q: use the one its last answer gave, or none.", cursor)
 		}
 	}
-	s.g.await(ctx, s.g.opts.FirstFind, s.aliases...)
+	s.g.await(ctx, s.g.opts.FirstFind, s.aliases()...)
 	var hits []found
 	near := 0 // of them fit about as well as the best: they say what can be done
 	var best float64
@@ -340,10 +340,16 @@ func loadHeader(f found) string {
 
 // unknownName says that a name is nobody's, with the nearest ones.
 func (s *Session) unknownName(name string) string {
-	if e, ok, _ := s.set().Find(name); ok && s.profile.exposure() == Meta && s.mayKnow(e.ID) {
+	if e, ok, _ := s.set().Find(name); ok && s.mayKnow(e.ID) {
+		if s.profile.exposure() == Transparent { // there is no call_tool
+			return fmt.Sprintf("%v is called %q here", e.ID, e.ID.Tool)
+		}
 		return fmt.Sprintf("%v is not called by its own name here: give it to call_tool, or to call_tool_read, as \"name\"", e.ID)
 	}
 	text := fmt.Sprintf("there is no tool %q", name)
+	if gone := s.takenOut(name); gone != nil {
+		text += ": " + gone.Error()
+	}
 	if near := s.nearest(name); len(near) > 0 {
 		text += ". The nearest are " + strings.Join(near, ", ")
 	}

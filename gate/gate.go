@@ -209,48 +209,62 @@ type Gate struct {
 // New returns a gate that knows no tools yet; [Gate.Offer] brings them.
 func New(opts Options) (*Gate, error) {
 	g := &Gate{opts: opts, offered: map[string]offering{}, live: map[*Session]bool{}, answered: make(chan struct{})}
-	now := opts.ruling()
-	if len(now.servers) < len(opts.Servers) {
-		return nil, errors.New("two servers go by one name")
+	if err := opts.Check(); err != nil {
+		return nil, err
 	}
-	g.owner.Store(now)
-	for name, p := range opts.Profiles {
-		if err := g.checkProfile(p); err != nil {
-			return nil, fmt.Errorf("profile %q: %w", name, err)
-		}
-	}
+	g.owner.Store(opts.ruling())
 	g.renew()
 	g.recall()
 	return g, nil
 }
 
-func (g *Gate) checkProfile(p Profile) error {
+// Check says what is wrong with the servers and profiles, which [New] and
+// [Gate.Rule] need to be in order.
+func (o Options) Check() error {
+	now := o.ruling()
+	if len(now.servers) < len(o.Servers) {
+		return errors.New("two servers go by one name")
+	}
+	for name, p := range o.Profiles {
+		if err := now.check(p); err != nil {
+			return fmt.Errorf("profile %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (r *ruling) check(p Profile) error {
 	for _, alias := range p.Servers {
-		if _, ok := g.ruling().servers[alias]; !ok {
+		if _, ok := r.servers[alias]; !ok {
 			return fmt.Errorf("there is no server %q", alias)
 		}
 	}
-	if p.Exposure == Transparent && len(g.of(p)) != 1 {
+	if p.Exposure == Transparent && len(r.of(p)) != 1 {
 		return fmt.Errorf("exposure transparent shows one server as it is: name one under \"servers\"")
 	}
 	return nil
 }
 
-// of returns the aliases of the servers that a profile shows, sorted.
-func (g *Gate) of(p Profile) []string {
-	aliases := slices.Clone(p.Servers)
+// of returns the aliases of the servers that a profile shows, as far as they
+// are there, sorted. It must not be changed.
+func (r *ruling) of(p Profile) []string {
 	if p.Servers == nil {
-		for alias := range g.ruling().servers {
-			aliases = append(aliases, alias)
-		}
+		return r.aliases
 	}
-	slices.Sort(aliases)
-	return aliases
+	return slices.DeleteFunc(slices.Sorted(slices.Values(p.Servers)), func(alias string) bool {
+		_, ok := r.servers[alias]
+		return !ok
+	})
+}
+
+// includes reports whether a profile shows a server, if it is there.
+func (p Profile) includes(alias string) bool {
+	return p.Servers == nil || slices.Contains(p.Servers, alias)
 }
 
 // HasProfile reports whether [Gate.Open] knows a profile.
 func (g *Gate) HasProfile(name string) bool {
-	_, ok := g.opts.Profiles[name]
+	_, ok := g.ruling().profiles[name]
 	return ok
 }
 

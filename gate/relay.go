@@ -69,6 +69,7 @@ type Terms struct {
 	Capabilities json.RawMessage // that it declared, for a modern server; "{}" where there is no client
 	LogLevel     string          // the least it wants, for a modern server; "" is none
 	Session      *Session        // whose call it is; nil for the gate's own
+	Launch       string          // Server.Launch of the server that it was judged for; "" for any
 }
 
 // TermsOf returns the terms of the call that a Caller was given ctx for.
@@ -78,11 +79,11 @@ func TermsOf(ctx context.Context) Terms {
 	case f == nil:
 		return Terms{Capabilities: json.RawMessage("{}")}
 	case f.c.client == nil:
-		return Terms{json.RawMessage("{}"), "", f.s}
+		return Terms{json.RawMessage("{}"), "", f.s, f.c.launch}
 	case f.c.client.Modern():
-		return Terms{f.c.client.Declared(), f.c.client.LogLevel(), f.s}
+		return Terms{f.c.client.Declared(), f.c.client.LogLevel(), f.s, f.c.launch}
 	}
-	return Terms{f.c.client.Declared(), f.s.side.wanted(), f.s}
+	return Terms{f.c.client.Declared(), f.s.side.wanted(), f.s, f.c.launch}
 }
 
 // wanted is the least level of log messages for a client that says it once for
@@ -581,7 +582,7 @@ func (s *Session) RootsChanged(ctx context.Context) {
 	}
 	s.g.relay.mu.Lock()
 	var servers []string
-	for _, alias := range s.aliases {
+	for _, alias := range s.aliases() {
 		if s.g.relay.rooted[alias] {
 			servers = append(servers, alias)
 		}

@@ -1,6 +1,10 @@
 package gate
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/policy"
@@ -15,13 +19,17 @@ type ruling struct {
 	spend    engagement.Spend
 	version  string
 	servers  map[string]Server
+	aliases  []string // of servers, sorted
+	profiles map[string]Profile
+	gone     map[string]string // servers that were taken out, by their aliases and their tools' direct names
 }
 
 func (o Options) ruling() *ruling {
-	r := &ruling{rules: o.Rules, fallback: o.Fallback, least: o.Least, spend: o.Spend, version: o.PolicyVersion, servers: map[string]Server{}}
+	r := &ruling{rules: o.Rules, fallback: o.Fallback, least: o.Least, spend: o.Spend, version: o.PolicyVersion, servers: map[string]Server{}, profiles: o.Profiles}
 	for _, s := range o.Servers {
 		r.servers[s.Alias] = s
 	}
+	r.aliases = slices.Sorted(maps.Keys(r.servers))
 	return r
 }
 
@@ -31,39 +39,89 @@ func (g *Gate) ruling() *ruling { return g.owner.Load() }
 // permits nothing.
 func (g *Gate) server(alias string) Server { return g.ruling().servers[alias] }
 
-// Rule tells a running gate what the owner says now: rules, flags, spend,
-// proof, fallback, and what is said of each server that it has. A call that
-// was judged before goes on as it was judged; an approval of before is stale.
-// Servers that are new or gone are not looked at: which ones run is settled at
-// the start.
+// Rule tells a running gate what the owner says now: servers, profiles, rules,
+// flags, spend, proof, fallback; [Options.Check] has to have passed it. A call
+// that was judged before goes on as it was judged; an approval of before is
+// stale. Of a server that is started in another way than before, and of a new
+// one, nothing counts but what is on record for what it is now. Sessions keep
+// their lists and profiles.
 func (g *Gate) Rule(o Options) {
 	next := o.ruling()
-	for alias, s := range g.ruling().servers {
-		now, ok := next.servers[alias]
-		if !ok {
-			now = s
-		}
-		now.ID, now.Launch, now.Dir = s.ID, s.Launch, s.Dir // of the one that runs
-		next.servers[alias] = now
-	}
-	for alias := range next.servers {
-		if _, runs := g.ruling().servers[alias]; !runs {
-			delete(next.servers, alias)
-		}
-	}
-	g.owner.Store(next)
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	for alias, offered := range g.offered {
-		entries := make([]catalog.Entry, len(offered.entries))
-		classes := g.accepted(next.servers[alias])
-		for i, e := range offered.entries {
-			entries[i] = reclassed(next.servers[alias], e, classes)
+	was := g.ruling()
+	next.gone = g.missing(was, next)
+	g.owner.Store(next)
+	var moved []string
+	for alias := range was.servers {
+		if _, ok := next.servers[alias]; !ok {
+			delete(g.offered, alias)
+			moved = append(moved, alias)
 		}
-		offered.entries = entries
-		g.offered[alias] = offered
+	}
+	for alias, s := range next.servers {
+		before, ok := was.servers[alias]
+		if !ok || before.ID != s.ID || before.Launch != s.Launch {
+			delete(g.offered, alias)
+			if known, ok := g.onRecord(alias); ok {
+				g.offered[alias] = known
+			}
+			moved = append(moved, alias)
+			continue
+		}
+		if offered, ok := g.offered[alias]; ok {
+			entries, classes := make([]catalog.Entry, len(offered.entries)), g.accepted(s)
+			for i, e := range offered.entries {
+				entries[i] = reclassed(s, e, classes)
+			}
+			offered.entries = entries
+			g.offered[alias] = offered
+		}
 	}
 	g.renew()
+	g.mu.Unlock()
+	for _, alias := range moved {
+		for kind := range kinds {
+			g.features.shelf(shelfKey{alias, kind}).clear()
+		}
+		g.listChanged(alias)
+	}
+}
+
+// missing are the names that servers went by which are not there any more, so
+// that whoever still uses one is told what became of it. Called with mu held.
+func (g *Gate) missing(was, next *ruling) map[string]string {
+	gone := map[string]string{}
+	for name, alias := range was.gone {
+		if _, back := next.servers[alias]; !back {
+			gone[name] = alias
+		}
+	}
+	for alias := range was.servers {
+		if _, stays := next.servers[alias]; !stays {
+			gone[alias] = alias
+		}
+	}
+	set := g.set.Load()
+	for i, e := range set.Entries() {
+		if _, left := gone[e.ID.Server]; left {
+			gone[set.DirectName(i)] = e.ID.Server
+		}
+	}
+	return gone
+}
+
+// takenOut says of a name that there is not, as a client wrote it, whether its
+// server was taken out of the configuration; nil where it was not.
+func (s *Session) takenOut(name string) error {
+	gone := s.g.ruling().gone
+	alias, ok := gone[name]
+	if id, err := catalog.ParseToolID(name); !ok && err == nil {
+		alias, ok = gone[id.Server]
+	}
+	if !ok || !s.profile.includes(alias) {
+		return nil
+	}
+	return fmt.Errorf("its owner took server %s out of the configuration", alias)
 }
 
 // accepted are the classes of a server's accepted tools under the owner's

@@ -22,11 +22,10 @@ type Session struct {
 	id      string // "s_" and 26 base32 characters
 	who     Identity
 	profile Profile
-	aliases []string        // the servers it shows, sorted
-	showing map[string]bool // the same
-	changed chan struct{}   // see Changed
-	side    side            // what it keeps of features beside the tools
-	taint   taint           // what it has read
+	sole    string        // the one server that transparent exposure shows
+	changed chan struct{} // see Changed
+	side    side          // what it keeps of features beside the tools
+	taint   taint         // what it has read
 
 	listing sync.Mutex      // guards list and prefix; held while the first ones are put together
 	list    json.RawMessage // what was given, frozen
@@ -75,13 +74,15 @@ func (g *Gate) Open(ctx context.Context, who Identity) (*Session, error) {
 }
 
 func (g *Gate) newSession(id string, who Identity) (*Session, error) {
-	p, ok := g.opts.Profiles[who.Profile]
+	now := g.ruling()
+	p, ok := now.profiles[who.Profile]
 	if !ok {
 		return nil, fmt.Errorf("there is no profile %q", who.Profile)
 	}
-	s := &Session{g: g, id: id, who: who, profile: p, aliases: g.of(p), showing: map[string]bool{}, changed: make(chan struct{})}
-	for _, alias := range s.aliases {
-		s.showing[alias] = true
+	s := &Session{g: g, id: id, who: who, profile: p, changed: make(chan struct{})}
+	if p.Exposure == Transparent {
+		s.profile.Servers = now.of(p)
+		s.sole = s.profile.Servers[0]
 	}
 	s.authority = g.launch(p, who)
 	return s, nil
@@ -138,8 +139,8 @@ func (s *Session) ServerInfo() json.RawMessage {
 func (s *Session) server() About {
 	ctx, cancel := context.WithTimeout(context.Background(), s.g.opts.FirstList)
 	defer cancel()
-	s.g.opts.Caller.Shown(ctx, s.aliases[0])
-	return s.g.opts.Caller.About(s.aliases[0])
+	s.g.opts.Caller.Shown(ctx, s.sole)
+	return s.g.opts.Caller.About(s.sole)
 }
 
 // Capabilities are those of the features that the gate carries.
@@ -177,10 +178,10 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 	}
 	exposure := s.profile.exposure()
 	if exposure != Meta {
-		if late := s.g.await(ctx, s.g.opts.FirstList, s.aliases...); late {
+		if late := s.g.await(ctx, s.g.opts.FirstList, s.aliases()...); late {
 			s.g.tellWhenSettled(s)
 		}
-		bare := s.g.bare(s.aliases)
+		bare := s.g.bare(s.aliases())
 		s.mu.Lock()
 		s.bare = bare
 		s.mu.Unlock()
@@ -275,7 +276,14 @@ func (s *Session) filled(server string) {
 func (s *Session) set() *catalog.Set { return s.g.set.Load() }
 
 // shows reports whether the session's profile includes a server.
-func (s *Session) shows(alias string) bool { return s.showing[alias] }
+func (s *Session) shows(alias string) bool {
+	_, ok := s.g.ruling().servers[alias]
+	return ok && s.profile.includes(alias)
+}
+
+// aliases are the servers that the session shows now, sorted. Where its profile
+// names none they come and go with the owner's configuration.
+func (s *Session) aliases() []string { return s.g.ruling().of(s.profile) }
 
 // tool returns a tool of a server that the session shows.
 func (s *Session) tool(id catalog.ToolID) (catalog.Entry, bool) {

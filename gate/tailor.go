@@ -29,18 +29,18 @@ func (s *Session) wardrobe() *wardrobe {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wears == nil || s.wears.set != set {
-		s.wears = newWardrobe(limits, set, s.profile.exposure(), s.showing)
+		s.wears = newWardrobe(limits, set, s.profile.exposure(), s.shows)
 	}
 	return s.wears
 }
 
-func newWardrobe(limits catalog.Limits, set *catalog.Set, exposure Exposure, showing map[string]bool) *wardrobe {
+func newWardrobe(limits catalog.Limits, set *catalog.Set, exposure Exposure, shows func(server string) bool) *wardrobe {
 	w := &wardrobe{limits: limits, set: set, names: map[catalog.ToolID]string{}, byName: map[string]catalog.Entry{}, worn: map[catalog.ToolID]catalog.Tailored{}}
 	var ids []catalog.ToolID
 	var plain, reserved []string
 	var entries []catalog.Entry
 	for i, e := range set.Entries() {
-		if !showing[e.ID.Server] {
+		if !shows(e.ID.Server) {
 			continue
 		}
 		name := e.ID.Tool
@@ -129,11 +129,10 @@ type Fitting struct {
 // that is not as its server gave it, where the real tools are listed.
 func (g *Gate) Fittings(client string, exposure Exposure) ([]Fitting, error) {
 	fittings := []Fitting{}
-	showing := map[string]bool{}
-	for alias := range g.ruling().servers {
-		showing[alias] = true
-	}
-	w := newWardrobe(g.opts.Clients[client], g.Tools(), exposure, showing)
+	w := newWardrobe(g.opts.Clients[client], g.Tools(), exposure, func(server string) bool {
+		_, ok := g.ruling().servers[server]
+		return ok
+	})
 	for i, e := range w.set.Entries() {
 		if e.Raw == nil {
 			continue

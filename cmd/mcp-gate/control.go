@@ -52,6 +52,7 @@ type controlReply struct {
 type statusDoc struct {
 	running
 	Version  string       `json:"version"`
+	Config   configDoc    `json:"config"`
 	Sessions []sessionDoc `json:"sessions"`
 	Servers  []serverDoc  `json:"servers"`
 }
@@ -180,7 +181,7 @@ func (c *controlServer) reply(q controlQuestion) controlReply {
 }
 
 func (e *engine) status(self running) *statusDoc {
-	doc := &statusDoc{running: self, Version: version(), Sessions: []sessionDoc{}, Servers: e.serverDocs()}
+	doc := &statusDoc{running: self, Version: version(), Config: e.reading.Load().configDoc, Sessions: []sessionDoc{}, Servers: e.serverDocs()}
 	for _, s := range e.gate.Sessions() {
 		doc.Sessions = append(doc.Sessions, docOfSession(s))
 	}

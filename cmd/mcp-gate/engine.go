@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
@@ -27,6 +28,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/internal/canonjson"
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/mcp-gate/mcp-gate/prefix"
+	"github.com/mcp-gate/mcp-gate/signin"
 	"github.com/mcp-gate/mcp-gate/store"
 	"github.com/mcp-gate/mcp-gate/upstream"
 	"golang.org/x/sync/errgroup"
@@ -53,6 +55,11 @@ type engine struct {
 	aud  *audit.Log
 	db   *store.Store
 	kept *kept
+
+	o       engineOptions
+	key     *inbox.GateKey
+	signins *signin.Client
+	reading atomic.Pointer[reading] // of the configuration that is in force
 
 	acceptance *acceptance
 	notify     *notifier // nil: nobody is told that something waits
@@ -91,7 +98,8 @@ func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	cfg, more := cfg.WithoutSelf(self, home)
-	e := &engine{home: home, cfg: cfg, log: a.logger(cfg.Log, o.serving), working: o.serving, offered: map[string]int{}}
+	e := &engine{home: home, cfg: cfg, o: o, log: a.logger(cfg.Log, o.serving), working: o.serving, offered: map[string]int{}}
+	e.reading.Store(&reading{cfg: cfg, configDoc: configDoc{Read: time.Now()}})
 	for _, n := range append(notes, more...) {
 		e.log.Info(n.String())
 	}
@@ -143,22 +151,10 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 	if err != nil {
 		return err
 	}
-	e.db = db
-	var ups []upstream.Server
-	var gated []gate.Server
-	signins, programs := a.signins(e.home), newProgramFinder(a.environ)
+	e.db, e.key, e.signins = db, key, a.signins(e.home)
 	e.acceptance = newAcceptance(e.home, e.cfg, e.log)
-	for _, s := range servers {
-		up, g := upstreamOf(s, programs.environFor(s)), gatedOf(s, e.cfg.Policy.Policy)
-		g.Launch = launchOf(key, s, up)
-		up.Authorize = a.authorizer(signins, s)
-		if o.serving && s.Start == config.StartLazy {
-			known, _, _ := e.acceptance.Known(s.Alias)
-			up.Lazy = len(known) > 0 // else it has to be seen once
-		}
-		ups, gated = append(ups, up), append(gated, g)
-		e.log.Debug("server", "alias", s.Alias, "preset", s.Preset, "preset_from", s.PresetFrom, "connection", s.Connection)
-	}
+	ups, gated := e.servers(a, e.cfg, servers)
+	e.setLazy(servers, ups)
 	pool, err := upstream.NewPool(ups, e.withRelay(upstream.Options{Log: a.serverLogger(e.cfg.Log, o.serving), ClientName: "mcp-gate", ClientVersion: version(), OnChange: e.offer}))
 	if err != nil {
 		return err
@@ -173,6 +169,31 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 	e.results(&options)
 	e.gate, err = gate.New(options)
 	return err
+}
+
+// servers are the configured ones as the pool and the gate have them.
+func (e *engine) servers(a *app, cfg config.Config, servers []config.Server) (ups []upstream.Server, gated []gate.Server) {
+	programs := newProgramFinder(a.environ)
+	for _, s := range servers {
+		up, g := upstreamOf(s, programs.environFor(s)), gatedOf(s, cfg.Policy.Policy)
+		up.Launch = launchOf(e.key, s, up)
+		g.Launch = up.Launch
+		up.Authorize = a.authorizer(e.signins, s)
+		ups, gated = append(ups, up), append(gated, g)
+		e.log.Debug("server", "alias", s.Alias, "preset", s.Preset, "preset_from", s.PresetFrom, "connection", s.Connection)
+	}
+	return ups, gated
+}
+
+// setLazy has the servers wait for their first call that are to: one of which
+// nothing is on record has to be seen once.
+func (e *engine) setLazy(servers []config.Server, ups []upstream.Server) {
+	for i, s := range servers {
+		if e.o.serving && s.Start == config.StartLazy {
+			known, _, _ := e.acceptance.Known(s.Alias)
+			ups[i].Lazy = len(known) > 0
+		}
+	}
 }
 
 // questions hands the gate what it asks people through. The database is not
@@ -243,6 +264,9 @@ func launchOf(key *inbox.GateKey, s config.Server, up upstream.Server) string {
 	for _, name := range slices.Sorted(maps.Keys(s.Launch.Headers)) {
 		parts = append(parts, name, s.Launch.Headers[name])
 	}
+	if s.Auth != nil {
+		parts = append(append(parts, s.Auth.ClientID, s.Auth.ClientSecret), s.Auth.Scopes...)
+	}
 	return key.Launch(parts...)
 }
 
@@ -288,7 +312,11 @@ func fallbackOf(cfg config.Config) engagement.GateFallback {
 // policyVersion is a digest of the owner's policy, the same for every process
 // that reads the same words.
 func policyVersion(cfg config.Config) string {
-	raw, err := json.Marshal([]any{cfg.Policy.Policy, cfg.Policy.Records, cfg.Approval.LeastLevel, cfg.Preset})
+	rules := slices.Clone(cfg.Policy.Records)
+	for i := range rules {
+		rules[i].Source = policy.Source{} // a rule says the same on another line
+	}
+	raw, err := json.Marshal([]any{cfg.Policy.Policy, rules, least(cfg.Approval), cfg.Preset})
 	if err != nil {
 		return "unknown: " + err.Error()
 	}
@@ -302,12 +330,12 @@ func policyVersion(cfg config.Config) string {
 // offer passes a server's new listing on to the gate. It is told of every
 // change of a server's state; most leave the listing as it was.
 func (e *engine) offer(alias string) {
+	e.offers.Lock() // a listing of before a reload says nothing of the server after it
+	defer e.offers.Unlock()
 	listing, ok := e.pool.Listing(alias)
 	if !ok {
 		return
 	}
-	e.offers.Lock()
-	defer e.offers.Unlock()
 	if e.offered[alias] < listing.Generation {
 		e.gate.Offer(alias, listing.Tools)
 		e.offered[alias] = listing.Generation
@@ -463,7 +491,7 @@ type caller struct{ pool *upstream.Pool }
 
 func (c caller) Call(ctx context.Context, server, method string, params json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
 	of := gate.TermsOf(ctx)
-	req := upstream.Request{Method: method, Params: params, Progress: progress, Owner: sessionOf(ctx), Capabilities: of.Capabilities, LogLevel: of.LogLevel}
+	req := upstream.Request{Method: method, Params: params, Progress: progress, Owner: sessionOf(ctx), Launch: of.Launch, Capabilities: of.Capabilities, LogLevel: of.LogLevel}
 	resp, err := c.pool.Call(ctx, server, req)
 	switch e, ok := errors.AsType[*upstream.Error](err); {
 	case ok:

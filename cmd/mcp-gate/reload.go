@@ -3,21 +3,44 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/config"
-	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/upstream"
 )
 
 // reloadPause is how often a running gate looks whether its configuration was
 // written.
 const reloadPause = time.Second
 
+// reloadQuiet is how long a configuration must lie still before it is read:
+// editors write in pieces, or put another file in its place.
+const reloadQuiet = 300 * time.Millisecond
+
+// reading is the configuration in force, and what is to be told of it.
+type reading struct {
+	cfg config.Config
+	configDoc
+}
+
+// configDoc is what status says of a gate's configuration.
+type configDoc struct {
+	Read    time.Time `json:"read"`              // when the one in force was read
+	Changes string    `json:"changes,omitempty"` // to the one before
+	// Faults are those of the file that lies there now; the one in force is
+	// older then.
+	Faults []string `json:"faults,omitempty"`
+}
+
 // watch tells the gate what the owner says now, each time the configuration
-// was written. One that has faults changes nothing, and each fault is logged.
+// was written. One that has faults changes nothing.
 func (e *engine) watch(ctx context.Context, a *app) error {
 	own := []string{e.home.Config(), e.home.ConfigYAML()}
 	seen, accepted := stamp(own...), stamp(e.home.Lock())
@@ -30,13 +53,31 @@ func (e *engine) watch(ctx context.Context, a *app) error {
 		case <-timer.C:
 		}
 		if now := stamp(own...); now != seen {
-			seen = now
-			e.reload(a)
+			if seen = quiet(ctx, now, own...); ctx.Err() != nil {
+				return nil
+			}
+			e.reload(a, func() bool { return stamp(own...) == seen })
 		}
 		if now := stamp(e.home.Lock()); now != accepted {
 			accepted = now
 			e.rejudge()
 		}
+	}
+}
+
+// quiet returns the stamp of files once it has stayed the same for a while.
+func quiet(ctx context.Context, now string, paths ...string) string {
+	for {
+		select {
+		case <-ctx.Done():
+			return now
+		case <-time.After(reloadQuiet):
+		}
+		next := stamp(paths...)
+		if next == now {
+			return now
+		}
+		now = next
 	}
 }
 
@@ -68,30 +109,141 @@ func stamp(paths ...string) string {
 	return stamp
 }
 
-// reload reads the configuration anew. Which servers run is settled at the
-// start; everything else holds from the next call on.
-func (e *engine) reload(a *app) {
-	cfg, _, err := e.home.Load(a.env)
-	if err != nil {
-		var list config.ErrorList
-		if !errors.As(err, &list) {
-			list = nil
-			e.log.Error("the configuration cannot be read: the old one stays in force", "error", err)
-		}
-		for _, fault := range list {
-			e.log.Error("the configuration has a fault: the old one stays in force", "error", fault)
-		}
+// reload reads the configuration anew. Servers whose entry stays start and lose
+// nothing; everything else holds from the next call on. A file with a fault
+// anywhere is none, and changes nothing. Unless the files are still what they
+// were when it was read, nothing happens, either: they are looked at again.
+func (e *engine) reload(a *app, still func() bool) {
+	was := e.reading.Load()
+	cfg, err := e.readAnew(a, was.cfg)
+	if !still() {
 		return
 	}
-	if !slices.EqualFunc(cfg.Servers, e.cfg.Servers, func(a, b config.Server) bool { return a.Alias == b.Alias && a.ID() == b.ID() }) {
-		e.log.Warn("other servers are configured now: they take effect when the gate is started anew")
+	var done upstream.Renewed
+	if err == nil {
+		done, err = e.renew(a, was.cfg, cfg)
 	}
-	e.acceptance.replace(cfg)
-	var servers []gate.Server
-	for _, s := range cfg.Servers {
-		servers = append(servers, gatedOf(s, cfg.Policy.Policy))
+	if err != nil {
+		e.tellFaults(was, err)
+		return
 	}
+	now := &reading{cfg: cfg, configDoc: configDoc{Read: time.Now(), Changes: changesOf(done, was.cfg, cfg)}}
+	e.reading.Store(now)
+	e.log.Info("the configuration was read anew", "changes", now.Changes, "policy", policyVersion(cfg)[:12])
+}
+
+// tellFaults keeps the faults of a configuration for status, and logs them once.
+func (e *engine) tellFaults(was *reading, err error) {
+	now := *was
+	now.Faults = nil
+	if list, ok := errors.AsType[config.ErrorList](err); ok {
+		for _, fault := range list {
+			now.Faults = append(now.Faults, fault.Error())
+		}
+	} else {
+		now.Faults = []string{err.Error()}
+	}
+	e.reading.Store(&now)
+	if !slices.Equal(now.Faults, was.Faults) {
+		e.log.Error("the configuration has a fault: the old one stays in force", "error", strings.Join(now.Faults, "; "))
+	}
+}
+
+// readAnew reads the configuration. Without a file, or with an empty one, there
+// is none: whoever wants no servers can say so.
+func (e *engine) readAnew(a *app, was config.Config) (config.Config, error) {
+	path, err := e.home.ConfigFile()
+	if err != nil {
+		return config.Config{}, err
+	}
+	if path == "" && was.File != "" {
+		return config.Config{}, fmt.Errorf("there is no %s any more: put it back, or write {} for a gate without servers", filepath.Base(was.File))
+	}
+	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
+		return config.Config{}, fmt.Errorf("%s is empty: write {} for a gate without servers", filepath.Base(path))
+	}
+	cfg, _, err := e.home.Load(a.env)
+	if err != nil {
+		return config.Config{}, err
+	}
+	var faults config.ErrorList
+	for _, r := range cfg.Refused {
+		if !slices.ContainsFunc(was.Refused, func(before config.Refused) bool { return before.Alias == r.Alias }) {
+			faults = append(faults, r.Errors...)
+		}
+	}
+	if faults != nil {
+		return config.Config{}, faults
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return config.Config{}, fmt.Errorf("find this program: %w", err)
+	}
+	cfg, _ = cfg.WithoutSelf(self, e.home)
+	return cfg, nil
+}
+
+// renew puts a configuration in force. Where it returns an error the old one is.
+func (e *engine) renew(a *app, was, cfg config.Config) (upstream.Renewed, error) {
+	ups, gated := e.servers(a, cfg, cfg.Servers)
 	next := &engine{home: e.home, cfg: cfg, log: e.log, pool: e.pool}
-	e.gate.Rule(next.gateOptions(servers, engineOptions{}, e.aud))
-	e.log.Info("the configuration was read anew", "policy", policyVersion(cfg)[:12])
+	options := next.gateOptions(gated, e.o, e.aud)
+	if err := options.Check(); err != nil {
+		return upstream.Renewed{}, err
+	}
+	e.offers.Lock()
+	defer e.offers.Unlock()
+	e.acceptance.replace(cfg)
+	e.setLazy(cfg.Servers, ups)
+	done, err := e.pool.Renew(ups)
+	if err != nil {
+		e.acceptance.replace(was)
+		return done, err
+	}
+	for _, alias := range slices.Concat(done.Added, done.Changed, done.Removed) {
+		delete(e.offered, alias)
+	}
+	e.gate.Rule(options)
+	return done, nil
+}
+
+// changesOf is one line about what a reading changed.
+func changesOf(done upstream.Renewed, was, now config.Config) string {
+	var said []string
+	say := func(what string, names []string) {
+		if len(names) > 0 {
+			said = append(said, what+" "+strings.Join(names, ", "))
+		}
+	}
+	say("servers added:", done.Added)
+	say("servers changed:", done.Changed)
+	say("servers removed:", done.Removed)
+	if said == nil {
+		said = append(said, "no server")
+	}
+	var later []string
+	for _, of := range []struct {
+		name     string
+		was, now any
+	}{
+		{"approval", []any{was.Approval.Expires, was.Approval.Notify, was.Approval.Alarm}, []any{now.Approval.Expires, now.Approval.Notify, now.Approval.Alarm}},
+		{"artifacts", was.Artifacts, now.Artifacts}, {"clients", positionless(was.Clients), positionless(now.Clients)},
+		{"log", was.Log, now.Log}, {"prefix", was.Prefix, now.Prefix}, {"reader", was.Bars, now.Bars},
+		{"roots", was.Roots, now.Roots}, {"taint", was.Taint, now.Taint},
+	} {
+		if !reflect.DeepEqual(of.was, of.now) {
+			later = append(later, of.name)
+		}
+	}
+	say("from the next start on:", later)
+	return strings.Join(said, "; ")
+}
+
+// positionless are clients without where they stand in their file.
+func positionless(clients []config.Client) []config.Client {
+	clients = slices.Clone(clients)
+	for i := range clients {
+		clients[i].Pos = config.Pos{}
+	}
+	return clients
 }

@@ -43,12 +43,13 @@ func (a *app) status() error {
 			return nil
 		}
 	}
-	if err != nil {
+	if err != nil && h.Dir == "" {
 		return err
 	}
+	fault := err // gates that run go on under what they read before
 	live, err := gates(h)
 	if err != nil {
-		return err
+		return errors.Join(fault, err)
 	}
 	docs := []*statusDoc{}
 	for _, r := range live {
@@ -57,6 +58,17 @@ func (a *app) status() error {
 			return err
 		}
 		docs = append(docs, reply.Status)
+	}
+	if fault != nil {
+		if a.json {
+			return errors.Join(a.print(map[string]any{"home": h.Dir, "gates": docs}), fault)
+		}
+		for _, d := range docs {
+			if err := a.showGate(d); err != nil {
+				return err
+			}
+		}
+		return fault
 	}
 	attention, err := a.attention(h)
 	if err != nil {
@@ -114,6 +126,12 @@ func (a *app) attention(h config.Home) (stats *inbox.Stats, err error) {
 
 func (a *app) showGate(d *statusDoc) error {
 	fmt.Fprintf(a.stdout, "gate %d, version %s, since %s, project %s\n", d.PID, d.Version, d.Started.Format(time.DateTime), d.Project)
+	if d.Config.Changes != "" {
+		fmt.Fprintf(a.stdout, "  configuration read anew %s: %s\n", d.Config.Read.Format(time.DateTime), inbox.DisplayLine(d.Config.Changes))
+	}
+	for _, fault := range d.Config.Faults {
+		fmt.Fprintf(a.stdout, "  configuration not taken up, the one of %s stays in force: %s\n", d.Config.Read.Format(time.DateTime), inbox.DisplayLine(fault))
+	}
 	for _, s := range d.Sessions {
 		p := s.Engagement.Posture
 		fmt.Fprintf(a.stdout, "  session %s  %s  in the loop: %v, runs unasked up to %v", s.ID, inbox.DisplayLine(s.Principal), p.HIL, s.Engagement.Limits.ApprovalCeiling)

@@ -152,7 +152,7 @@ type serverDoc struct {
 func (e *engine) serverDocs() []serverDoc {
 	docs := []serverDoc{}
 	for _, s := range e.pool.Status() {
-		cfg, _ := e.cfg.Server(s.Alias)
+		cfg, _ := e.reading.Load().cfg.Server(s.Alias)
 		docs = append(docs, serverDoc{s, cfg.Preset.String(), cfg.PresetFrom, cfg.Connection.String()})
 	}
 	return docs
