@@ -33,6 +33,15 @@ func TestANameThatIsNobodysIsSaidBack(t *testing.T) {
 		}
 	}
 
+	// Where tools are listed they have another name, and are not their own nearest.
+	for exposure, want := range map[Exposure]string{Direct: "give it to call_tool", Transparent: `hub/get_issue is called "get_issue" here`} {
+		listed := newRig(t, func(o *Options) { o.Profiles = map[string]Profile{"": {Exposure: exposure, Servers: []string{"hub"}}} }).open(t, Identity{})
+		out := listed.Call(context.Background(), Request{Name: "hub/get_issue", Args: json.RawMessage(`{}`)})
+		if out.Error == nil || !strings.Contains(out.Error.Message, want) || strings.Contains(out.Error.Message, "there is no tool") {
+			t.Errorf("%s: got %+v", exposure, out)
+		}
+	}
+
 	// Of a server that does not run nobody can say that it has no such tool.
 	r.caller.down = errors.New("its process ended")
 	r.refusedAs(t, s.Call(context.Background(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/nope"}`)}), "server-down")
