@@ -7,8 +7,7 @@
 // wrong type is a fault with its place, and every fault of a file is reported,
 // not only the first. Every key stands once, as a value of kind, in schema.go and
 // (those of a server) in server.go; the decoder and the published JSON Schema
-// ([JSONSchema]) are both made of these. What the schema has and this version does
-// not do is the table in notyet.go.
+// ([JSONSchema]) are both made of these.
 //
 // A fault inside one server's entry costs that entry alone: it is listed in
 // [Config.Refused] and the others work. Any other fault costs the file.

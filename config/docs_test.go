@@ -3,12 +3,10 @@ package config
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -94,35 +92,5 @@ func collectKeys(v any, keys map[string]bool) {
 		for _, inner := range v {
 			collectKeys(inner, keys)
 		}
-	}
-}
-
-// The list of what is not there yet is written by -update.
-func TestDocsSayWhatIsNotThereYet(t *testing.T) {
-	page, err := os.ReadFile(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- begin: not yet -->\n", "<!-- end: not yet -->\n"
-	before, rest, ok := strings.Cut(string(page), begin)
-	got, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		t.Fatalf("%s has no place for the list", docs)
-	}
-	var want strings.Builder
-	for _, path := range slices.Sorted(maps.Keys(notYet)) {
-		fmt.Fprintf(&want, "- `%s`: %s\n", path, notYet[path])
-	}
-	if len(notYet) == 0 {
-		want.WriteString("- nothing\n")
-	}
-	if *update {
-		if err := os.WriteFile(docs, []byte(before+begin+want.String()+end+after), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if got != want.String() {
-		t.Errorf("%s does not list what is not there yet: run go test ./config -update", docs)
 	}
 }

@@ -25,7 +25,7 @@ type kind[T any] struct {
 // A decoder walks the tree of one file. It collects faults and goes on.
 type decoder struct {
 	file  string
-	steps []step
+	steps []string     // the names on the way to the present value
 	entry *serverEntry // the server entry that is being read, if one is
 	errs  ErrorList
 	notes []Note
@@ -34,30 +34,18 @@ type decoder struct {
 	costsIt bool // one of them costs the file
 }
 
-// A step is one name on the way to a value: what a person calls it, and what
-// the table of what is not yet there calls it.
-type step struct{ shown, generic string }
-
 func (d *decoder) path() string {
 	if len(d.steps) == 0 {
 		return "the file"
 	}
 	var b strings.Builder
 	for i, s := range d.steps {
-		if i > 0 && !strings.HasPrefix(s.shown, "[") {
+		if i > 0 && !strings.HasPrefix(s, "[") {
 			b.WriteByte('.')
 		}
-		b.WriteString(s.shown)
+		b.WriteString(s)
 	}
 	return b.String()
-}
-
-func (d *decoder) pattern() string {
-	names := make([]string, len(d.steps))
-	for i, s := range d.steps {
-		names[i] = s.generic
-	}
-	return strings.Join(names, ".")
 }
 
 // maxFaults bounds how many faults of one file are written down; what follows is
@@ -100,15 +88,10 @@ func (d *decoder) note(at Pos, format string, args ...any) {
 	d.notes = append(d.notes, n)
 }
 
-// enter decodes one value under a further step of the path. A value that is
-// sound but asks for something that this version does not do is refused here.
-func (d *decoder) enter(s step, n *node, decode func()) {
-	d.steps = append(d.steps, s)
-	before := d.faults
+// enter decodes one value under a further step of the path.
+func (d *decoder) enter(step string, decode func()) {
+	d.steps = append(d.steps, step)
 	decode()
-	if d.faults == before {
-		d.refuseNotYet(n)
-	}
 	d.steps = d.steps[:len(d.steps)-1]
 }
 
@@ -140,7 +123,6 @@ func (d *decoder) members(n *node) []member {
 // A field is one key of an object that is decoded into a T.
 type field[T any] struct {
 	name, doc string
-	generic   string // its name in the table of what is not there yet
 	required  bool
 	decode    func(d *decoder, n *node, into *T)
 	schema    func(b *schemaBook) schema
@@ -149,16 +131,13 @@ type field[T any] struct {
 // key binds a key of an object to the place in T where its value goes.
 func key[T, V any](name, doc string, k kind[V], at func(*T) *V) field[T] {
 	return field[T]{
-		name: name, doc: doc, generic: name, schema: k.schema,
+		name: name, doc: doc, schema: k.schema,
 		decode: func(d *decoder, n *node, into *T) { k.decode(d, n, at(into)) },
 	}
 }
 
 // must makes a key one that has to be there.
 func (f field[T]) must() field[T] { f.required = true; return f }
-
-// as makes a key another spelling of the named one.
-func (f field[T]) as(name string) field[T] { f.generic = name; return f }
 
 // A foreignKey is a key of another program's file that is taken and not used.
 type foreignKey struct{ name, why string }
@@ -207,7 +186,7 @@ func (o object[T]) decode(d *decoder, n *node, into *T) {
 func (o object[T]) decodeMember(d *decoder, m member, into *T) {
 	for _, f := range o.fields {
 		if f.name == m.key {
-			d.enter(step{m.key, f.generic}, m.value, func() { f.decode(d, m.value, into) })
+			d.enter(m.key, func() { f.decode(d, m.value, into) })
 			return
 		}
 	}
@@ -246,7 +225,7 @@ func keyed[T any](noun string, k kind[T], named func(d *decoder, m member, into 
 			}
 			for _, m := range d.members(n) {
 				var v T
-				d.enter(step{quoteKey(m.key), "*"}, m.value, func() {
+				d.enter(quoteKey(m.key), func() {
 					named(d, m, &v)
 					k.decode(d, m.value, &v)
 				})
@@ -269,7 +248,7 @@ func list[T any](k kind[T]) kind[[]T] {
 			}
 			*into = make([]T, len(n.items))
 			for i, item := range n.items {
-				d.enter(step{fmt.Sprintf("[%d]", i), "*"}, item, func() { k.decode(d, item, &(*into)[i]) })
+				d.enter(fmt.Sprintf("[%d]", i), func() { k.decode(d, item, &(*into)[i]) })
 			}
 		},
 		schema: func(b *schemaBook) schema { return schema{"type": "array", "items": k.schema(b)} },

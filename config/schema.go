@@ -62,7 +62,7 @@ var fileShape = object[file]{
 		key("servers", "The tool servers behind the gate, by the name people use for them. Preset strict where nothing is said.", serverMap(SectionServers),
 			func(f *file) *[]*serverEntry { return &f.servers }),
 		key("mcpServers", "The same, as another client's file has it: pasted unchanged. Preset workbench where nothing is said.", serverMap(SectionMCPServers),
-			func(f *file) *[]*serverEntry { return &f.servers }).as("servers"),
+			func(f *file) *[]*serverEntry { return &f.servers }),
 		key("policy", "What callers may do.", policyShape.kind(),
 			func(f *file) *policyEntry { return &f.policy }),
 		key("authority", "How much a person has handed over to the agent, and how near that person is.", authorityShape.kind(),
@@ -151,7 +151,7 @@ var rules = kind[ruleList]{
 		for i, item := range n.items {
 			var record policy.Record
 			before := d.faults
-			d.enter(step{fmt.Sprintf("[%d]", i), "*"}, item, func() { ruleShape.decode(d, item, &record) })
+			d.enter(fmt.Sprintf("[%d]", i), func() { ruleShape.decode(d, item, &record) })
 			if d.faults == before {
 				sound, into.records = append(sound, item), append(into.records, record)
 			}

@@ -188,51 +188,8 @@ func newGenerator(seed uint64) *generator {
 
 func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
 
-// document makes a whole file. What is not there yet is mostly left out, since
-// nothing with it in can be sound.
-func (g *generator) document() *node {
-	n := g.object(g.root)
-	if g.r.IntN(10) > 0 {
-		n = prune(n, nil)
-	}
-	return n
-}
-
-// prune takes out what asks for something that is not there yet.
-func prune(n *node, path []string) *node {
-	kept := *n
-	kept.members = nil
-	for _, m := range n.members {
-		at := append(slices.Clone(path), m.key)
-		pattern := generic(at)
-		_, whole := notYet[pattern]
-		_, one := notYet[pattern+"="+m.value.text]
-		if whole || one || m.key == "$schema" {
-			continue
-		}
-		kept.members = append(kept.members, member{m.key, m.pos, prune(m.value, at)})
-	}
-	kept.items = nil
-	for _, item := range n.items {
-		kept.items = append(kept.items, prune(item, append(slices.Clone(path), "*")))
-	}
-	return &kept
-}
-
-// generic turns a path into a name of the table notYet.
-func generic(path []string) string {
-	out := slices.Clone(path)
-	if out[0] == "mcpServers" {
-		out[0] = "servers"
-	}
-	if len(out) > 1 && slices.Contains([]string{"servers", "profiles"}, out[0]) {
-		out[1] = "*"
-	}
-	if len(out) > 3 && out[2] == "tools" {
-		out[3] = "*"
-	}
-	return strings.Join(out, ".")
-}
+// document makes a whole file.
+func (g *generator) document() *node { return g.object(g.root) }
 
 func (g *generator) value(s map[string]any) *node {
 	if ref, ok := s["$ref"].(string); ok {

@@ -431,7 +431,7 @@ func serverMap(section Section) kind[[]*serverEntry] {
 				byKey[m.key] = e
 				*into = append(*into, e)
 				d.entry = e
-				d.enter(step{quoteKey(m.key), "*"}, m.value, func() {
+				d.enter(quoteKey(m.key), func() {
 					if m.value.kind == nullNode {
 						d.want(m.value, "an object")
 						return
