@@ -159,6 +159,14 @@ func (a *app) shown(text string) string {
 	return text
 }
 
+// many is a number of things in words: 1 call, 2 calls.
+func many(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // print writes a document as indented JSON without escaping for HTML.
 func (a *app) print(v any) error {
 	var b bytes.Buffer

@@ -136,7 +136,7 @@ func (a *app) showReport(report audit.Report) {
 	if len(faults) > 0 {
 		found = "first fault " + inbox.DisplayLine(faults[0].String())
 	}
-	fmt.Fprintf(a.stdout, "%d files, %d events: %s\n", len(report.Files), report.Events, found)
+	fmt.Fprintf(a.stdout, "%s, %s: %s\n", many(len(report.Files), "file"), many(report.Events, "event"), found)
 	for _, d := range faults[min(1, len(faults)):] {
 		fmt.Fprintf(a.stdout, "also %s\n", inbox.DisplayLine(d.String()))
 	}

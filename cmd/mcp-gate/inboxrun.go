@@ -34,7 +34,7 @@ func (a *app) inboxRun(ctx context.Context) (err error) {
 	if a.json {
 		return a.print(map[string]int{"taken_up": ran})
 	}
-	fmt.Fprintf(a.stdout, "%d calls run\n", ran)
+	fmt.Fprintf(a.stdout, "%s run\n", many(ran, "call"))
 	return a.withDesk(ctx, a.showLeft)
 }
 
@@ -50,7 +50,7 @@ func (a *app) showLeft(ctx context.Context, d *desk) error {
 	}
 	pending, err := d.list(ctx, []inbox.State{inbox.Pending})
 	if err == nil && len(pending) > 0 {
-		fmt.Fprintf(a.stdout, "%d wait for your answer: mcp-gate inbox\n", len(pending))
+		fmt.Fprintf(a.stdout, "for your answer: %s, see mcp-gate inbox\n", many(len(pending), "call"))
 	}
 	return err
 }

@@ -140,7 +140,7 @@ func (a *app) policyCheck(ctx context.Context, offline bool) (err error) {
 		for _, d := range docs {
 			fmt.Fprintf(a.stdout, "%s: %s: %s\n", d.Rule, d.Kind, d.Text)
 		}
-		_, err = fmt.Fprintf(a.stdout, "%d rules, %d findings\n", cfg.Policy.Rules.Len(), len(docs))
+		_, err = fmt.Fprintf(a.stdout, "%s, %s\n", many(cfg.Policy.Rules.Len(), "rule"), many(len(docs), "finding"))
 	}
 	if err == nil && len(docs) > 0 {
 		return &exitError{3, nil}
@@ -173,8 +173,8 @@ func (a *app) policyReplay(ctx context.Context, file string, last int) (err erro
 	for _, s := range report.Shifts {
 		fmt.Fprintf(a.stdout, "%6d  %s -> %s\n", s.Count, s.Then, s.Now)
 	}
-	_, err = fmt.Fprintf(a.stdout, "%d calls in %d days; questions a day: %.1f then, %.1f under this policy, and up to %d in all depend on arguments that were not kept\n",
-		len(report.Rows), report.Days, report.WasADay, report.PerDay, report.MayAsk)
+	_, err = fmt.Fprintf(a.stdout, "%s in %s; questions a day: %.1f then, %.1f under this policy, and up to %d in all depend on arguments that were not kept\n",
+		many(len(report.Rows), "call"), many(report.Days, "day"), report.WasADay, report.PerDay, report.MayAsk)
 	return err
 }
 

@@ -202,7 +202,7 @@ func (a *app) toolsList(ctx context.Context, only string) (err error) {
 	switch left := len(e.cfg.Refused); {
 	case len(e.cfg.Servers) > 0:
 	case left > 0:
-		fmt.Fprintf(a.stderr, "mcp-gate: none of the %d servers in %s can be used: the lines above say why\n", left, e.home.Config())
+		fmt.Fprintf(a.stderr, "mcp-gate: of %s in %s none can be used: the lines above say why\n", many(left, "server"), e.home.Config())
 	default:
 		fmt.Fprintf(a.stderr, "mcp-gate: no servers are configured: write {\"servers\": {...}} into %s\n", e.home.Config())
 	}
