@@ -39,6 +39,9 @@ func (s *Session) stub(c *call, t inbox.Ticket) Outcome {
 // last steps.
 func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 	c.allowed = policy.Level(t.Level)
+	if t.Binding.Session == s.id && t.Launch != s.g.server(c.entry.ID.Server).Launch && !s.g.opts.Person {
+		return s.endStale(ctx, c, t, outlives(t))
+	}
 	if err := s.fill(ctx, c); err != nil {
 		c.unfit = fmt.Errorf("an artifact among its arguments: %w", err)
 		return s.endStale(ctx, c, t, policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "artifact", About: policy.About{Tool: c.entry.ID}})
@@ -300,8 +303,14 @@ func (g *Gate) outlived(ctx context.Context, t inbox.Ticket) bool {
 	if err != nil || !s.here() {
 		return false
 	}
-	s.endStale(ctx, s.frozen(t), t, policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "ticket", About: policy.About{Tool: t.View.Tool, Class: t.View.Class, Ticket: t.ID}})
+	s.endStale(ctx, s.frozen(t), t, outlives(t))
 	return true
+}
+
+// outlives is the end of an allowed call whose server is started in another way
+// than when a person was asked: its card spoke of what was there then.
+func outlives(t inbox.Ticket) policy.Decision {
+	return policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "ticket", About: policy.About{Tool: t.View.Tool, Class: t.View.Class, Ticket: t.ID}}
 }
 
 // runTicket runs one allowed call on behalf of the session that asked. It
