@@ -1,0 +1,251 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/inbox"
+	"github.com/mcp-gate/mcp-gate/policy"
+)
+
+// rule tells the gate of other servers and profiles.
+func (r *rig) rule(t *testing.T, edit func(*Options)) {
+	t.Helper()
+	o := r.gate.opts
+	o.Servers = slices.Clone(o.Servers)
+	edit(&o)
+	if err := o.Check(); err != nil {
+		t.Fatal(err)
+	}
+	r.gate.Rule(o)
+}
+
+func without(alias string) func(*Options) {
+	return func(o *Options) {
+		o.Servers = slices.DeleteFunc(o.Servers, func(s Server) bool { return s.Alias == alias })
+	}
+}
+
+func (r *rig) found(t *testing.T, s *Session, query string) string {
+	t.Helper()
+	return decode(t, s.Call(context.Background(), Request{Name: "find_tools", Args: json.RawMessage(fmt.Sprintf(`{"query":%q}`, query))})).text()
+}
+
+func TestServersThatComeAndGo(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.open(t, Identity{})
+	list, err := s.ListTools(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	begins := s.Prefix().Plain()
+
+	r.rule(t, without("mail"))
+	out := through(s, "mail/get_mail", `{}`)
+	r.refusedAs(t, out, "unknown")
+	if got := decode(t, out).text(); !strings.Contains(got, "its owner took server mail out of the configuration") {
+		t.Errorf("a tool of a server that is gone gives %s", got)
+	}
+	if got := r.found(t, s, "get a mail"); strings.Contains(got, "mail/") {
+		t.Errorf("its tools are found: %s", got)
+	}
+	r.gate.Offer("mail", raws(definitions["mail"])) // late word of a server that is ended
+	if got := r.found(t, s, "get a mail"); strings.Contains(got, "mail/") {
+		t.Errorf("its tools are found again: %s", got)
+	}
+	if out := through(s, "hub/get_issue", `{"n":1}`); decode(t, out).IsError {
+		t.Errorf("the one that stays gives %s", out.Result)
+	}
+
+	r.rule(t, func(*Options) {})
+	r.gate.Offer("mail", raws(definitions["mail"]))
+	if got := r.found(t, s, "get a mail"); !strings.Contains(got, "mail/get_mail") {
+		t.Errorf("back again, its tools are not found: %s", got)
+	}
+	now, err := s.ListTools(context.Background())
+	if err != nil || string(now) != string(list) || s.Prefix().Plain() != begins {
+		t.Errorf("list or prefix of the session moved: %v", err)
+	}
+}
+
+func TestADirectNameOfAServerThatIsGoneSaysSo(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Profiles = map[string]Profile{
+			"":    {Exposure: Direct, Authority: engagement.DefaultAuthority()},
+			"hub": {Exposure: Direct, Authority: engagement.DefaultAuthority(), Servers: []string{"hub"}},
+		}
+	})
+	all, hub := r.open(t, Identity{}), r.open(t, Identity{Principal: "local", Scope: policy.ScopeAdmin, Profile: "hub"})
+	r.rule(t, without("mail"))
+	call := Request{Name: "mail_get_mail", Args: json.RawMessage(`{}`)}
+	if out := all.Call(context.Background(), call); out.Error == nil || !strings.Contains(out.Error.Message, "took server mail out") {
+		t.Errorf("got %+v", out)
+	}
+	if out := hub.Call(context.Background(), call); out.Error == nil || strings.Contains(out.Error.Message, "took") {
+		t.Errorf("a session that never saw the server is told of it: %+v", out)
+	}
+}
+
+// A server under a name that was accepted is another one where it is started in
+// another way.
+func TestAChangedServerHasToShowItself(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.open(t, Identity{})
+	r.rule(t, func(o *Options) { o.Servers[0].ID, o.Servers[0].Launch = "other-id", "other-launch" })
+	r.refusedAs(t, through(s, "hub/get_issue", `{"n":1}`), "unknown")
+	r.gate.Offer("hub", raws(definitions["hub"]))
+	if out := through(s, "hub/get_issue", `{"n":1}`); decode(t, out).IsError {
+		t.Errorf("once it has, it gives %s", out.Result)
+	}
+}
+
+// A call carries for which server it was judged.
+func TestACallSaysForWhichServerItWasJudged(t *testing.T) {
+	r := newRig(t, nil)
+	launched := &launches{scripted: r.caller}
+	r.gate.opts.Caller = launched
+	s := r.open(t, Identity{})
+	through(s, "hub/get_issue", `{"n":1}`)
+	r.rule(t, func(o *Options) { o.Servers[0].Launch = "other-launch" })
+	r.gate.Offer("hub", raws(definitions["hub"]))
+	through(s, "hub/get_issue", `{"n":1}`)
+	if want := []string{"hub-launch", "other-launch"}; !slices.Equal(launched.seen, want) {
+		t.Errorf("got %v, want %v", launched.seen, want)
+	}
+}
+
+type launches struct {
+	*scripted
+	seen []string
+}
+
+func (l *launches) Call(ctx context.Context, server, method string, params json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
+	l.seen = append(l.seen, TermsOf(ctx).Launch)
+	return l.scripted.Call(ctx, server, method, params, progress)
+}
+
+// A yes does not outlive the entry of the server that it was given for, whoever
+// waits for what comes of it.
+func TestAYesDoesNotOutliveTheServersEntry(t *testing.T) {
+	for name, edit := range map[string]func(*Options){
+		"another command":  func(o *Options) { o.Servers[0].ID, o.Servers[0].Launch = "other-id", "other-launch" },
+		"another variable": func(o *Options) { o.Servers[0].Launch = "other-launch" },
+		"gone":             without("hub"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(o *Options) { o.Fallback = engagement.FallbackDefer })
+			s := r.open(t, Identity{})
+			waits := through(s, "hub/delete_issue", `{"n":1}`).Ask
+			left := through(s, "hub/delete_issue", `{"n":2}`).Ask
+			s.Resume(context.Background(), left.Ticket, Reply{Action: NoAnswer}, Request{})
+			r.rule(t, edit)
+			r.gate.Offer("hub", raws(definitions["hub"]))
+			out := s.Resume(context.Background(), waits.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{})
+			if got := decode(t, out); !got.IsError {
+				t.Errorf("the one that waited gives %s", out.Result)
+			}
+			if _, err := inbox.NewForms(r.opts).Answer(context.Background(), left.Ticket, inbox.AnswerOnce); err != nil {
+				t.Fatal(err)
+			}
+			r.gate.RunAllowed(context.Background())
+			r.gate.RunAllowed(context.Background())
+			for _, id := range []string{waits.Ticket, left.Ticket} {
+				if ticket, err := r.inbox.Ticket(context.Background(), id); err != nil || ticket.State != inbox.Stale {
+					t.Errorf("a ticket is %v: %s, %v", ticket.State, ticket.Note, err)
+				}
+			}
+			if sent := r.caller.calls(); len(sent) > 0 {
+				t.Errorf("%v was sent", sent)
+			}
+		})
+	}
+}
+
+// A server that is not touched keeps all that was allowed of it.
+func TestAYesStaysWhereTheServersEntryDoes(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Fallback = engagement.FallbackDefer })
+	s := r.open(t, Identity{})
+	left := through(s, "hub/delete_issue", `{"n":2}`).Ask
+	s.Resume(context.Background(), left.Ticket, Reply{Action: NoAnswer}, Request{})
+	r.rule(t, without("mail"))
+	if _, err := inbox.NewForms(r.opts).Answer(context.Background(), left.Ticket, inbox.AnswerOnce); err != nil {
+		t.Fatal(err)
+	}
+	r.gate.RunAllowed(context.Background())
+	if sent := r.caller.calls(); len(sent) != 1 {
+		t.Errorf("%v was sent", sent)
+	}
+}
+
+func TestProfilesHoldForNewSessions(t *testing.T) {
+	r := newRig(t, nil)
+	before := r.open(t, Identity{})
+	r.rule(t, func(o *Options) {
+		o.Profiles = map[string]Profile{
+			"":     {Authority: engagement.DefaultAuthority(), Servers: []string{"hub"}},
+			"mail": {Authority: engagement.DefaultAuthority(), Servers: []string{"mail"}},
+		}
+	})
+	if !r.gate.HasProfile("mail") {
+		t.Error("a new profile is not known")
+	}
+	for name, of := range map[string]struct {
+		s    *Session
+		hub  bool
+		mail bool
+	}{
+		"open before": {before, true, true},
+		"default":     {r.open(t, Identity{}), true, false},
+		"new profile": {r.open(t, Identity{Principal: "local", Scope: policy.ScopeAdmin, Profile: "mail"}), false, true},
+	} {
+		if of.s.shows("hub") != of.hub || of.s.shows("mail") != of.mail {
+			t.Errorf("%s: shows %v", name, of.s.aliases())
+		}
+	}
+	for name, edit := range map[string]func(*Options){
+		"a profile of a server that is gone": without("mail"),
+		"transparent over two":               func(o *Options) { o.Profiles = map[string]Profile{"": {Exposure: Transparent}} },
+		"one name twice":                     func(o *Options) { o.Servers = append(o.Servers, o.Servers[0]) },
+	} {
+		o := r.gate.opts
+		o.Servers = slices.Clone(o.Servers)
+		o.Profiles = r.gate.ruling().profiles
+		edit(&o)
+		if err := o.Check(); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+// What is on record of a server counts after a change only where it is the
+// record of what the server is now.
+func TestTheRecordOfAServerCountsWhereItIsTheSame(t *testing.T) {
+	known := map[string][]catalog.Entry{}
+	r := newRig(t, func(o *Options) { o.Acceptance = onFile(known) })
+	s := r.open(t, Identity{})
+	tool, err := catalog.NewTool("hub", json.RawMessage(definitions["hub"][0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known["hub"] = []catalog.Entry{{Tool: tool, Class: catalog.Classify(tool, false, catalog.Override{})}}
+	r.rule(t, func(o *Options) { o.Servers[0].Launch = "other-launch" })
+	if got := r.found(t, s, "get one issue"); !strings.Contains(got, "hub/get_issue") {
+		t.Errorf("what is on record is not found: %s", got)
+	}
+	r.refusedAs(t, through(s, "hub/get_issue", `{"n":1}`), "unverified") // it has not shown itself
+}
+
+type onFile map[string][]catalog.Entry
+
+func (k onFile) Known(server string) ([]catalog.Entry, string, bool) { return k[server], "", false }
+
+func (k onFile) Offer(server string, _ catalog.Offer) (catalog.Judgement, []catalog.Entry, string) {
+	return catalog.Judgement{}, k[server], ""
+}
