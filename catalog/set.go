@@ -41,7 +41,9 @@ func NewSet(entries []Entry, reserved ...string) *Set {
 		s.byBare[e.ID.Tool] = append(s.byBare[e.ID.Tool], i)
 		name := DirectName(e.ID, reserved...)
 		s.names = append(s.names, name)
-		s.byName[name] = i
+		if _, taken := s.byName[name]; !taken { // else a server has two tools of one direct name
+			s.byName[name] = i
+		}
 	}
 	s.index = sync.OnceValue(func() *index { return newIndex(sorted) })
 	return s
@@ -52,7 +54,8 @@ func NewSet(entries []Entry, reserved ...string) *Set {
 func (s *Set) Entries() []Entry { return s.entries }
 
 // DirectName returns the name the entry at position i of [Set.Entries] has in
-// direct exposure.
+// direct exposure. Where a server's tools are named so that two come to one, it
+// is the first one's; see [Set.ByDirectName].
 func (s *Set) DirectName(i int) string { return s.names[i] }
 
 // ByID returns the tool with this identity.

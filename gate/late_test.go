@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,5 +127,33 @@ func TestToolsThatNoListCanHoldAreToldOfInPart(t *testing.T) {
 	}
 	if lines := bytes.Count(text.Bytes(), []byte("\n")); lines != toldOf+1 {
 		t.Errorf("%d lines, want %d:\n%.500s", lines, toldOf+1, text.Bytes())
+	}
+}
+
+// A server can name its tools so that two would have one name in a client's
+// list, which clients refuse whole.
+func TestNoNameStandsTwiceInAList(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Profiles = map[string]Profile{"": {Exposure: Direct, Authority: engagement.DefaultAuthority()}}
+	})
+	twin := strings.TrimPrefix(catalog.DirectName(catalog.ToolID{Server: "mail", Tool: "get!"}), "mail_")
+	r.gate.Offer("mail", raws([]string{`{"name":"get!","inputSchema":{"type":"object"}}`, `{"name":"` + twin + `","inputSchema":{"type":"object"}}`}))
+	raw, err := r.open(t, Identity{}).ListTools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct{ Name string }
+	if err := json.Unmarshal(raw, &list); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, tool := range list {
+		if seen[tool.Name] {
+			t.Errorf("%q is there twice", tool.Name)
+		}
+		seen[tool.Name] = true
+	}
+	if !seen["mail_"+twin] {
+		t.Errorf("%s is not there at all: %s", twin, raw)
 	}
 }

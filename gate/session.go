@@ -202,7 +202,9 @@ func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
 			continue
 		}
 		raw, err := e.Raw, error(nil)
-		switch {
+		switch first, _ := set.ByDirectName(set.DirectName(i)); {
+		case exposure == Direct && first.ID != e.ID: // two of one name cost a client the whole list
+			err = fmt.Errorf("%v has the same direct name", first.ID)
 		case w != nil:
 			raw, err = w.listed(s, e)
 		case exposure == Direct:
