@@ -845,7 +845,7 @@ func smallEnvironment(c *replay) {
 }
 
 // hotReload changes one server's entry, and the order of both, while the other
-// runs a call. The new entry holds from the next start on.
+// runs a call.
 func hotReload(c *replay) {
 	dir := home(c.t, nil)
 	file := filepath.Join(dir, "config.jsonc")
@@ -873,24 +873,33 @@ func hotReload(c *replay) {
 		return string(raw)
 	}
 	c.write(file, fill("config.json"))
-	log := c.at("log")
-	client := connect(c.t, `{}`, "/bin/sh", append([]string{"-c", `log=$0; exec "$@" 2>"$log"`, log}, serving(dir, "meta")...)...)
+	var want struct {
+		Starts   map[string]int
+		Contains string `json:"call_a_result_contains"`
+	}
+	c.expect(&want)
+	client := c.client(dir, "meta")
 	c.until("start of both", func() bool { return c.has("a/starts") && c.has("b/starts") })
 	running := client.begin("a/echo", "{}")
 	c.until("call of a", func() bool { return c.calls("a") == 1 })
-	c.write(file+".new", fill("config2.json"))
-	if err := os.Rename(file+".new", file); err != nil {
-		c.t.Fatal(err)
+	put := func(text string) {
+		c.write(file+".new", text)
+		if err := os.Rename(file+".new", file); err != nil {
+			c.t.Fatal(err)
+		}
 	}
-	c.until("word that the change was seen", func() bool {
-		said, err := os.ReadFile(log)
-		return err == nil && bytes.Contains(said, []byte("they take effect when the gate is started anew"))
-	})
-	c.contains("the call", string(client.result(running)), "survived")
-	c.same("starts", c.read("a/starts")+c.read("b/starts"), "1\n1\n")
-	client.result(client.send("tools/list", `{}`)) // the same session goes on
-	c.client(dir, "meta")
+	put(fill("config2.json"))
 	c.until("new entry of b", func() bool { return strings.HasSuffix(c.read("b/argv"), "\x00v2") })
+	c.contains("the call", string(client.result(running)), want.Contains)
+	put("// the same again\n" + fill("config2.json"))
+	c.until("word that this is no change", func() bool {
+		out, _, _ := c.run(nil, "--home", dir, "status")
+		return strings.Contains(out, "no server")
+	})
+	for name, n := range want.Starts {
+		c.same("starts of "+name, strings.Count(c.read(name+"/starts"), "\n"), n)
+	}
+	client.result(client.send("tools/list", `{}`)) // the same session goes on
 }
 
 func ownEntry(c *replay) {

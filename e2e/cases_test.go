@@ -18,10 +18,9 @@ import (
 // differently says which cases are judged differently from what their input
 // asks for, and why. testdata/cases/README.md has the same list.
 var differently = map[string]string{
-	"015": "a definition is the server's own word and is published as it came; what a client cannot compile stays out of its list in the default exposure, which has only the gate's own tools in it",
+	"015": "exposure direct leaves the bad definition out and `tools ls` says why; transparent publishes one server's list as it came; the default exposure has only the gate's own tools in it",
 	"038": "nothing is ever taken out of arguments: what runs is what a person was shown and the rules judged, so there is no list of keys to strip",
 	"112": "there is no limit on how long a server may take to start, so the one that a client had is named in the preview and not used",
-	"121": "a configuration that was written is read anew at once but for which servers run: a changed entry holds from the next start, which the gate says, and nothing that runs is touched",
 }
 
 // slow stretches the waits of the scripted peers: on a machine that does much
