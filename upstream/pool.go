@@ -162,6 +162,7 @@ type Pool struct {
 	o      Options
 	launch *launcher
 	open   func(context.Context, *server) (conn, error) // makes a new connection; immutable
+	drain  time.Duration                                // see the constant; immutable
 	roster atomic.Pointer[roster]                       // replaced whole, with mu held
 
 	mu     sync.Mutex                     // guards what follows
@@ -180,7 +181,7 @@ type roster struct {
 // NewPool checks servers and prepares a pool that does nothing until Run.
 func NewPool(servers []Server, o Options) (*Pool, error) {
 	p := &Pool{o: o.withDefaults(), launch: newLauncher(), ending: map[*server]context.CancelFunc{}, own: map[string]map[any]*server{}}
-	p.open = p.connect
+	p.open, p.drain = p.connect, drain
 	p.roster.Store(&roster{})
 	if _, err := p.Renew(servers); err != nil {
 		return nil, err

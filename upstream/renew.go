@@ -119,7 +119,7 @@ func (p *Pool) withdraw(s *server, why error) {
 		return // it was never started, or ends with all the others
 	}
 	p.wg.Go(func() {
-		bound := time.NewTimer(drain)
+		bound := time.NewTimer(p.drain)
 		defer bound.Stop()
 		select {
 		case <-idle:

@@ -6,10 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"runtime"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 )
 
 // pidOf is the process that answers a call of a server.
@@ -65,6 +68,7 @@ func TestUntouchedServersLoseNothing(t *testing.T) {
 					runtime.Gosched()
 				}
 			}
+			r.Pool.drain = time.Second
 			renew(t, r.Pool, server("a", "1"), server("b", "2"), server("c", "1"))
 			after := r.pidOf("b", "ann")
 			if after == before["b"] {
@@ -107,4 +111,33 @@ func TestUntouchedServersLoseNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that is reached over HTTP is let go of with its session, and what it
+// has not answered by then ends.
+func TestAServerOverHTTPIsReplaced(t *testing.T) {
+	asked, hung, deleted := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	old := newSite(t, map[string]func(http.ResponseWriter, *http.Request, jsonrpc.Message){
+		"tools/call": func(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) {
+			close(asked)
+			<-r.Context().Done()
+			close(hung)
+		},
+		http.MethodDelete: func(http.ResponseWriter, *http.Request, jsonrpc.Message) { close(deleted) },
+	})
+	next := newSite(t, nil)
+	at := func(url string) Server { return Server{Alias: "a", URL: url, Launch: url, Era: Legacy} }
+	r := start(t, Options{}, at(old.URL)).settled()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.tool(t.Context(), "echo", "")
+		ended <- err
+	}()
+	inTime(t, time.Minute, "the call", asked)
+	r.Pool.drain = time.Second
+	renew(t, r.Pool, at(next.URL))
+	r.must("echo", "")
+	wantKind(t, Withdrawn, Response{}, <-ended)
+	inTime(t, time.Minute, "the old server to see the end of the call", hung)
+	inTime(t, time.Minute, "the end of its session", deleted)
 }
