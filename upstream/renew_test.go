@@ -3,8 +3,11 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -251,6 +254,44 @@ func TestWhoWaitsForAServerHearsThatItIsGone(t *testing.T) {
 		if e := wantKind(t, Withdrawn, resp, err); took != 0 || e.MayHaveRun() {
 			t.Errorf("after %v: %v", took, e)
 		}
+	})
+}
+
+// Calls side by side with changes go to the server that was there when they
+// began, or nowhere; those of a server that stays all come back.
+func TestChangesSideBySideWithCalls(t *testing.T) {
+	renewable(t, Options{}, func(t *testing.T, p *Pool) {
+		over := make(chan struct{})
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-over:
+						return
+					default:
+					}
+					if resp, err := p.Call(t.Context(), "b", toolCall("t", "")); err != nil {
+						t.Errorf("the server that stays gave %s, %v", resp.Result, err)
+						return
+					}
+					meant := toolCall("t", "")
+					meant.Launch = strconv.Itoa(n % 3)
+					resp, err := p.Call(t.Context(), "a", meant)
+					if e, gone := errors.AsType[*Error](err); err == nil && string(resp.Result) != `{"launch":"`+meant.Launch+`"}` || err != nil && (!gone || e.Kind != Withdrawn) {
+						t.Errorf("a call meant for launch %s gave %s, %v", meant.Launch, resp.Result, err)
+						return
+					}
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		for n := range 100 {
+			renew(t, p, inPlace("a", strconv.Itoa(n%3)), inPlace("b", "1"))
+			time.Sleep(3 * time.Millisecond)
+		}
+		close(over)
+		wg.Wait()
 	})
 }
 
