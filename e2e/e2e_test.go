@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "fake-mcp" {
 		os.Exit(fakemcp.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
+	if len(os.Args) > 2 && os.Args[1] == "lively-mcp" {
+		os.Exit(livelyMain(os.Args[2] == "true", os.Stdin, os.Stdout))
+	}
 	if built.gate = os.Getenv(gateVar); built.gate != "" {
 		os.Exit(m.Run())
 	}
@@ -185,12 +188,21 @@ type client struct {
 	waiting map[string]jsonrpc.Message
 	asks    []jsonrpc.Message
 	last    int
-	heard   logged // every message that came
+	heard   logged // every message that came, a line each
+	rooted  bool   // it answers roots/list itself; else it has none
 	stderr  bytes.Buffer
 }
 
 // connect starts a server and shakes hands with the given capabilities.
 func connect(t *testing.T, capabilities, command string, args ...string) *client {
+	t.Helper()
+	c := launch(t, command, args...)
+	c.shakeHands(capabilities)
+	return c
+}
+
+// launch starts a server without a word to it.
+func launch(t *testing.T, command string, args ...string) *client {
 	t.Helper()
 	c := &client{t: t, cmd: exec.Command(command, args...), lines: make(chan jsonrpc.Message, 100), waiting: map[string]jsonrpc.Message{}}
 	c.cmd.Stderr = &c.stderr
@@ -215,7 +227,7 @@ func connect(t *testing.T, capabilities, command string, args ...string) *client
 			if err != nil {
 				return
 			}
-			_, _ = c.heard.Write(line)
+			_, _ = c.heard.Write(append(bytes.Clone(line), '\n'))
 			m, err := jsonrpc.Parse(line)
 			if err != nil {
 				continue // a server may log to standard output
@@ -235,9 +247,13 @@ func connect(t *testing.T, capabilities, command string, args ...string) *client
 			t.Logf("standard error of %s:\n%s", filepath.Base(command), c.stderr.String())
 		}
 	})
+	return c
+}
+
+func (c *client) shakeHands(capabilities string) {
+	c.t.Helper()
 	c.result(c.send("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"e2e","version":"1"}}`))
 	c.write(jsonrpc.AppendNotification(nil, "notifications/initialized", nil))
-	return c
 }
 
 func (c *client) write(line []byte) {
@@ -266,7 +282,7 @@ func (c *client) next(what string, done func() bool) {
 			switch {
 			case !ok:
 				c.t.Fatalf("the server ended while waiting for %s", what)
-			case m.Method == "roots/list":
+			case m.Method == "roots/list" && !c.rooted:
 				c.write(jsonrpc.AppendResult(nil, m.ID, json.RawMessage(`{"roots":[]}`)))
 			case m.IsRequest():
 				c.asks = append(c.asks, m)

@@ -392,16 +392,18 @@ func headed(server string, params json.RawMessage) (json.RawMessage, *jsonrpc.Er
 // is an error at once, so that the server can do without.
 func (g *Gate) Answer(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	f, _ := ctx.Value(flightKey{}).(*flight)
-	switch {
-	case f != nil && f.c.client != nil:
-		return f.ask(ctx, method, params)
-	case method == "roots/list":
+	if method == "roots/list" {
 		g.relay.mu.Lock()
 		if g.relay.rooted == nil {
 			g.relay.rooted = map[string]bool{}
 		}
 		g.relay.rooted[server] = true
 		g.relay.mu.Unlock()
+	}
+	switch {
+	case f != nil && f.c.client != nil:
+		return f.ask(ctx, method, params)
+	case method == "roots/list":
 		if s := g.ownSession(ctx, server); s != nil {
 			return s.answer(ctx, server, method, params)
 		}

@@ -175,6 +175,18 @@ func TestServersThatAskedForRootsHearOfChanges(t *testing.T) {
 	if got := c.calls(""); !slices.Equal(got, []string{"hub notifications/roots/list_changed"}) {
 		t.Errorf("sent %q", got)
 	}
+	// One that asks in the middle of a call hears of changes as well.
+	c, r, s = openShop(t, nil)
+	c.answers["hub tools/call"] = func(ctx context.Context, _ string) (string, error) {
+		_, _ = r.gate.Answer(ctx, "hub", "roots/list", nil)
+		return `{"content":[]}`, nil
+	}
+	client := &guest{declared: anything, answer: func(string) (string, *jsonrpc.Error) { return `{"r1":{"roots":[]}}`, nil }}
+	s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/get_issue","arguments":{"n":1}}`), Client: client})
+	s.RootsChanged(t.Context())
+	if got := c.calls(""); !slices.Contains(got, "hub notifications/roots/list_changed") {
+		t.Errorf("sent %q", got)
+	}
 }
 
 func TestAModernServersNeedsAreMetInRounds(t *testing.T) {

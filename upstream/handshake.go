@@ -73,8 +73,14 @@ func (x *session) shakeHands(ctx context.Context, era Era) error {
 		if err == nil || era == Modern || !errors.Is(err, errNotModern) {
 			return err
 		}
+		return x.initialize(ctx)
 	}
-	return x.initialize(ctx)
+	err := x.initialize(ctx)
+	var no *jsonrpc.Error
+	if errors.As(err, &no) && (no.Code == jsonrpc.CodeMethodNotFound || no.Code == codeUnsupportedVersion) && x.discover(ctx) == nil {
+		return nil // it knows no handshake any more
+	}
+	return err
 }
 
 // discover asks for a modern server. An error that wraps errNotModern means

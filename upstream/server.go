@@ -219,6 +219,9 @@ func (s *server) startError(err error, after time.Duration) *Error {
 		if e.Kind == Unauthorized || e.Kind == Unreachable {
 			kind = e.Kind
 		}
+		if e.Kind == Unauthorized {
+			hint = "" // the error names the way
+		}
 		if e.Hint != "" {
 			hint = e.Hint
 		}
@@ -300,6 +303,9 @@ func (s *server) list(ctx context.Context, sess *session) (again time.Duration, 
 			return 0, false
 		}
 		e := &Error{Server: s.cfg.Alias, Kind: Invalid, Err: err, Hint: "its tools cannot be listed; the last good listing stays"}
+		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Kind == Unauthorized {
+			e = refused
+		}
 		s.log.Warn("tools not listed", "err", err)
 		s.update(func() { s.lastErr, s.settled = e, true })
 		return 0, false

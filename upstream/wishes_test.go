@@ -17,7 +17,8 @@ import (
 // heard is a server that notes what it is asked beside the handshake, and says
 // yes to all of it. "die" ends it.
 type heard struct {
-	lines []string
+	lines  []string
+	refuse int // code that initialize is refused with; 0: it is not
 }
 
 func (h *heard) open(s *server) (conn, error) {
@@ -36,6 +37,10 @@ func (h *heard) open(s *server) (conn, error) {
 			answer := `{}`
 			switch m.Method {
 			case "initialize":
+				if h.refuse != 0 {
+					_, _ = fmt.Fprintf(outW, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"no"}}`+"\n", m.ID, h.refuse)
+					continue
+				}
 				answer = `{"protocolVersion":"2025-11-25","capabilities":{"logging":{},"resources":{"subscribe":true}}}`
 			case "server/discover":
 				answer = `{"supportedVersions":["2026-07-28"],"capabilities":{"resources":{"subscribe":true}}}`
@@ -104,6 +109,19 @@ func TestWishesOutliveARestart(t *testing.T) {
 			t.Errorf("heard %q, want %q", got, want)
 		}
 	})
+}
+
+// A program is greeted in the older way; one that has no handshake any more is
+// spoken to in the new one.
+func TestAProgramThatKnowsNoHandshake(t *testing.T) {
+	for refuse, want := range map[int]string{0: "2025-11-25", -32601: "2026-07-28", -32022: "2026-07-28", -32603: ""} {
+		h := &heard{refuse: refuse}
+		bubble(t, Server{}, Options{}, h.open, func(t *testing.T, r *rig) {
+			if l, _ := r.settled().Listing("a"); l.Protocol != want {
+				t.Errorf("initialize refused with %d: got %q, want %q", refuse, l.Protocol, want)
+			}
+		})
+	}
 }
 
 func TestAModernServerIsListenedToForEachResource(t *testing.T) {
