@@ -70,9 +70,15 @@ const (
 // unknown content; pictures have the class that their bytes show, the higher
 // where that leaves doubt. Time and memory are bounded by a small multiple of
 // the size. It never fails: what it cannot read it takes for the worst.
-func Inspect(result json.RawMessage) Findings {
+func Inspect(result json.RawMessage) Findings { return InspectRest(result, 0) }
+
+// InspectRest is Inspect where it is settled that the result carries some
+// classes: of rows, which cost most to find in text, it looks for no more then.
+func InspectRest(result json.RawMessage, settled engagement.EgressSet) Findings {
 	in := newInspector(len(result))
+	in.settled = settled.Has(engagement.RowLevel)
 	in.object(result)
+	in.all = in.all.Union(settled)
 	return in.findings()
 }
 
@@ -91,7 +97,8 @@ type inspector struct {
 	parts   []Part
 	marks   Marks
 	partial bool
-	left    int // bytes that may still be looked at
+	settled bool // rows need not be found
+	left    int  // bytes that may still be looked at
 	frames  []frame
 	fields  int      // of the array or object that was walked last
 	texts   [][]byte // short texts of the blocks, which together may be rows
@@ -407,7 +414,7 @@ func (in *inspector) records(b []byte, layer int) {
 	if in.found.Has(engagement.RowLevel) {
 		return
 	}
-	if looksLikeRecords(b) {
+	if !in.settled && looksLikeRecords(b) {
 		in.found = in.found.Union(rows)
 		return
 	}
@@ -420,7 +427,10 @@ func (in *inspector) records(b []byte, layer int) {
 			in.records(plain, layer+1)
 		}
 	}
-	if some := sample(b); !in.found.Has(engagement.RowLevel) && (isMade(some) || isTight(some) || isByTurns(some) || isColumns(b) || isMadeInLine(some)) {
+	if in.settled || in.found.Has(engagement.RowLevel) {
+		return
+	}
+	if some := sample(b); isMade(some) || isTight(some) || isByTurns(some) || isColumns(b) || isMadeInLine(some) {
 		in.found = in.found.Union(rows)
 	}
 }

@@ -376,6 +376,15 @@ func BenchmarkInspectSmallText(b *testing.B) {
 	}
 }
 
+func BenchmarkInspectRestOfSmallText(b *testing.B) {
+	result := textResult(strings.Repeat("The issue was closed by a merge. ", 6))
+	b.SetBytes(int64(len(result)))
+	b.ReportAllocs()
+	for b.Loop() {
+		InspectRest(result, rows)
+	}
+}
+
 func BenchmarkInspect10MB(b *testing.B) {
 	for name, line := range map[string]string{
 		"prose":  "Well, this is a line of a longer text; it says (nearly) nothing at all.\n",
@@ -390,5 +399,23 @@ func BenchmarkInspect10MB(b *testing.B) {
 				Inspect(result)
 			}
 		})
+		b.Run(name+"-rest", func(b *testing.B) {
+			b.SetBytes(int64(len(result)))
+			for b.Loop() {
+				InspectRest(result, rows)
+			}
+		})
+	}
+}
+
+// What is settled spares the look for rows, and for nothing else.
+func TestTheRestIsStillLookedFor(t *testing.T) {
+	picture := base64.StdEncoding.EncodeToString(jpegOf(t, photograph(160, 120)))
+	for _, text := range []string{`{"photo":"` + picture + `"}`, "id,name,city\n1,Ada,Bern\n2,Bo,Oslo\n3,Cy,Rome\n" + picture, "see " + picture, `note: {"a":{"photo":"` + picture + `"}} end`} {
+		result := textResult(text)
+		whole, rest := Inspect(result).Classes, InspectRest(result, rows).Classes
+		if !whole.Has(engagement.RawPixels) || rest != whole.Union(rows) {
+			t.Errorf("%.40s: whole %v, rest %v", text, whole, rest)
+		}
 	}
 }

@@ -87,7 +87,7 @@ func (s *Session) leaving(ctx context.Context, c *call, out Outcome, e *audit.Ev
 		p.result, hits = artifacts.RedactJSON(p.came)
 		p.secrets = len(hits)
 	}
-	p.found = artifacts.Inspect(p.result)
+	p.found = artifacts.InspectRest(p.result, c.declared().Intersect(p.allowed))
 	p.classes = c.declared().Union(p.found.Classes)
 	if within(p.classes, p.allowed) {
 		s.hasRead(ctx, c, p.classes)
