@@ -123,6 +123,10 @@ func (s *server) same(ctx context.Context, params json.RawMessage) *Error {
 		case gone != nil:
 			return fail(Withdrawn, gone, "")
 		case listed:
+			if err := s.base.show(ctx); err != nil { // it may have taken another's place just now
+				e := ended(ctx)
+				return fail(e.Kind, e.Err, "")
+			}
 			theirs, _ := s.base.lastListing()
 			mine, base := listing.tool(tool), theirs.tool(tool)
 			if mine != nil && string(mine) != string(base) {
