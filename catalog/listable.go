@@ -8,20 +8,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 // Listable says why a definition may not stand in a list beside others; nil
-// where it may. Clients check a list as a whole, and model providers a request as
+// where it may. Its output schema is another matter: [Listed]. Clients check a list as a whole, and model providers a request as
 // a whole: one definition that they cannot read costs all the others. A dialect
 // or keyword that is not known here harms nobody. What it says is kept in packs:
 // another rule is another packHeader.
 func Listable(definition json.RawMessage) error {
 	var t struct {
-		Title        *string         `json:"title"`
-		Description  *string         `json:"description"`
-		InputSchema  json.RawMessage `json:"inputSchema"`
-		OutputSchema json.RawMessage `json:"outputSchema"`
-		Annotations  *struct {
+		Title       *string         `json:"title"`
+		Description *string         `json:"description"`
+		InputSchema json.RawMessage `json:"inputSchema"`
+		Annotations *struct {
 			Title       *string `json:"title"`
 			ReadOnly    *bool   `json:"readOnlyHint"`
 			Destructive *bool   `json:"destructiveHint"`
@@ -38,7 +39,7 @@ func Listable(definition json.RawMessage) error {
 		return errors.New("it is no object")
 	}
 	for name, raw := range members {
-		if string(raw) == "null" {
+		if string(raw) == "null" && name != "outputSchema" {
 			return fmt.Errorf("its %s is null", name)
 		}
 	}
@@ -52,12 +53,33 @@ func Listable(definition json.RawMessage) error {
 	if err := listableSchema(t.InputSchema); err != nil {
 		return fmt.Errorf("its inputSchema %w", err)
 	}
-	if t.OutputSchema != nil {
-		if err := listableSchema(t.OutputSchema); err != nil {
-			return fmt.Errorf("its outputSchema %w", err)
-		}
-	}
 	return nil
+}
+
+// Listed returns a definition as it may stand in a list beside others: without an
+// output schema that clients cannot read, since no tool needs one to be called.
+// A fault deeper in it costs no list and stays.
+func Listed(definition json.RawMessage) json.RawMessage {
+	output, ok, err := strictjson.Get(definition, "outputSchema")
+	if err != nil || !ok {
+		return definition
+	}
+	var root struct {
+		Type       json.RawMessage            `json:"type"`
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
+	}
+	good := json.Unmarshal(output, &root) == nil && string(root.Type) == `"object"`
+	for _, property := range root.Properties {
+		good = good && property[0] == '{'
+	}
+	if good {
+		return definition
+	}
+	if definition, err = strictjson.Delete(definition, "outputSchema"); err != nil {
+		panic(err) // it was read just now
+	}
+	return definition
 }
 
 // Listable is [Listable] of the tool's definition, whatever it is called.
@@ -87,6 +109,9 @@ func listableSchema(raw json.RawMessage) error {
 				return fmt.Errorf("has a property %.64q that is no object", name)
 			}
 		}
+	}
+	if dialect, ok := schema["$schema"].(string); ok && !strings.Contains(dialect, "json-schema.org/") {
+		return nil // what is right in it is not known here
 	}
 	w := schemaWalk{root: schema}
 	w.schema(schema)
@@ -130,6 +155,23 @@ func (w *schemaWalk) schema(v any) {
 			w.list(inner)
 		case "allOf", "anyOf", "oneOf", "prefixItems":
 			w.list(inner)
+		case "required", "enum":
+			list, ok := inner.([]any)
+			for _, one := range list {
+				_, text := one.(string)
+				ok = ok && (text || keyword == "enum")
+			}
+			if !ok {
+				w.fault = fmt.Errorf("has %.64q for %s, which is no list", fmt.Sprint(inner), keyword)
+			}
+		case "pattern":
+			if _, ok := inner.(string); !ok {
+				w.fault = fmt.Errorf("has %.64q for a pattern", fmt.Sprint(inner))
+			}
+		case "minimum", "maximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
+			if _, ok := inner.(json.Number); !ok {
+				w.fault = fmt.Errorf("has %.64q for %s, which is no number", fmt.Sprint(inner), keyword)
+			}
 		}
 	}
 }

@@ -19,6 +19,9 @@ func TestListable(t *testing.T) {
 		schema(`{"type":"object","properties":{"a":{"$id":"https://example.org/a","$ref":"#/in/it","x":1}}}`):                                          "",
 		schema(`{"type":"object","properties":{"a":{"$ref":"https://example.org/s.json"}}}`):                                                           "",
 		schema(`{"type":"object","properties":` + strings.Repeat(`{"a":{"type":"object","properties":`, 200) + `{}` + strings.Repeat(`}}`, 200) + `}`): "",
+		schema(`{"$schema":"https://example.org/d","type":"object","properties":{"a":{"type":"strange"}}}`):                                            "",
+		schema(`{"type":"object"},"outputSchema":{"type":"int"}`):                                                                                      "",
+		schema(`{"type":"object","properties":{"a":{"enum":[1,null]},"enum":{"type":"string"},"required":{"type":"string"}},"required":["a"]}`):        "",
 		tool(`"title":"X"`):         "it has no inputSchema",
 		schema(`"object"`):          "its inputSchema is no object",
 		schema(`true`):              "its inputSchema is no object",
@@ -30,7 +33,12 @@ func TestListable(t *testing.T) {
 		schema(`{"type":"object","properties":{"n":true}}`):                 `its inputSchema has a property "n" that is no object`,
 		schema(`{"type":"object","properties":[]}`):                         `its inputSchema has properties that are no object`,
 		schema(`{"type":"object","anyOf":[{"$ref":"#/$defs/gone"}]}`):       `its inputSchema refers to "#/$defs/gone", which is not in it`,
-		schema(`{"type":"object"},"outputSchema":[]`):                       "its outputSchema is no object",
+		schema(`{"type":"object","required":"a"}`):                          `its inputSchema has "a" for required, which is no list`,
+		schema(`{"type":"object","properties":{"a":{"required":true}}}`):    `its inputSchema has "true" for required, which is no list`,
+		schema(`{"type":"object","required":[7]}`):                          `its inputSchema has "[7]" for required, which is no list`,
+		schema(`{"type":"object","properties":{"a":{"enum":"b"}}}`):         `its inputSchema has "b" for enum, which is no list`,
+		schema(`{"type":"object","properties":{"a":{"pattern":[]}}}`):       `its inputSchema has "[]" for a pattern`,
+		schema(`{"type":"object","properties":{"a":{"minLength":"1"}}}`):    `its inputSchema has "1" for minLength, which is no number`,
 		schema(`{"type":"object"},"description":7`):                         "its description is of the wrong type",
 		schema(`{"type":"object"},"annotations":{"readOnlyHint":"yes"}`):    "its annotations.readOnlyHint is of the wrong type",
 		schema(`{"type":"object"},"_meta":[]`):                              "its _meta is of the wrong type",
@@ -41,6 +49,32 @@ func TestListable(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%.200s: got %q, want %q", definition, got, want)
+		}
+	}
+}
+
+func TestListed(t *testing.T) {
+	const head, tail = `{"name":"x","inputSchema":{"type":"object"}`, `,"title":"T"}`
+	for output, want := range map[string]bool{ // whether it stays
+		`{"type":"object"}`: true,
+		`{"type":"object","properties":{"a":{"type":"int"}}}`:  true,
+		`{"properties":{"a":{"$ref":"#/no"}},"type":"object"}`: true,
+		`{"type":"int"}`:                    false,
+		`{}`:                                false,
+		`[]`:                                false,
+		`null`:                              false,
+		`"object"`:                          false,
+		`{"type":"object","properties":[]}`: false,
+		`{"type":"object","properties":{"a":true}}`:                 false,
+		`{"type":"object","properties":{},"required":"everything"}`: false,
+	} {
+		in := head + `,"outputSchema":` + output + tail
+		out := head + tail
+		if want {
+			out = in
+		}
+		if got := string(Listed(json.RawMessage(in))); got != out {
+			t.Errorf("%s: got %s", output, got)
 		}
 	}
 }

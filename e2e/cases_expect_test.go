@@ -132,6 +132,14 @@ func badSchema(c *replay) {
 		c.t.Errorf("the default exposure lists %v", names)
 	}
 	c.contains("the call", string(client.call("up/good", `{"n":1}`)), `"ok"`)
+	// Beside others it is set aside, and can be called yet.
+	home = c.home(map[string]any{"up": c.upstream("beside")}, func(cfg map[string]any) { cfg["exposure"] = "direct" })
+	client = c.client(home, "direct")
+	c.same("the list beside others", c.names(c.listed(client)), []string{"up_good"})
+	c.contains("the call of the bad one", string(client.call("up/bad", `{"n":1}`)), `"ok"`)
+	_, errs, _ := c.run(nil, "--home", home, "tools", "ls")
+	c.contains("tools ls", errs, `up/bad is left out of lists beside others`)
+	c.contains("tools ls", errs, `has the type "int", which is none`)
 }
 
 func longNames(c *replay) {

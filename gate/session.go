@@ -218,6 +218,9 @@ func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
 			err = e.Listable()
 		}
 		if err == nil {
+			if exposure == Direct {
+				raw = catalog.Listed(raw)
+			}
 			add(raw)
 			continue
 		}

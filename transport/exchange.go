@@ -159,6 +159,11 @@ func (x *exchange) progress(ctx context.Context, token json.RawMessage) func(jso
 		return nil
 	}
 	return func(params json.RawMessage) {
+		// Clients take a progress that is no number for a fault of the connection.
+		if n, ok, _ := strictjson.Get(params, "progress"); !ok || n[0] != '-' && (n[0] < '0' || n[0] > '9') {
+			x.c.log.Debug("progress dropped", "err", "it is no number")
+			return
+		}
 		params, err := strictjson.Set(params, metaProgress, token)
 		if err != nil {
 			x.c.log.Warn("progress dropped", "err", err)

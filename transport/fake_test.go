@@ -139,6 +139,7 @@ func (s *fakeSession) Call(ctx context.Context, r gate.Request) gate.Outcome {
 		for i := range n {
 			if r.Progress != nil {
 				r.Progress(fmt.Appendf(nil, `{"progressToken":"upstream","progress":%d}`, i+1))
+				r.Progress(json.RawMessage(`{"progressToken":"upstream","progress":"half"}`)) // never gets to a client
 			}
 		}
 		return text("done", false)

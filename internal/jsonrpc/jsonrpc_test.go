@@ -40,6 +40,22 @@ func TestParseTakesMessagesApart(t *testing.T) {
 
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
+func TestParseHalfSurrogates(t *testing.T) {
+	for in, want := range map[string]string{
+		`cut \ud83d`:                   `cut \ufffd`,
+		`\udE00 \uD83D`:                `\ufffd \ufffd`,
+		`\ud83d\ud83d\ude00\ude00`:     `\ufffd\ud83d\ude00\ufffd`,
+		`\ud83dn\u0041\ud83d\u0041`:    `\ufffdn\u0041\ufffd\u0041`,
+		`\\ud83d \\\ud83d \\\\ud83d\n`: `\\ud83d \\\ufffd \\\\ud83d\n`,
+	} {
+		line := `{"jsonrpc":"2.0","id":1,"result":{"x":"` + in + `"}}`
+		m, err := Parse([]byte(line))
+		if got := string(m.Result); err != nil || got != `{"x":"`+want+`"}` {
+			t.Errorf("%s: got %s, %v", in, got, err)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	tests := []struct {
 		name, line string
@@ -63,6 +79,13 @@ func TestParseRefuses(t *testing.T) {
 		{"neither", `{"jsonrpc":"2.0","id":1}`, CodeInvalidRequest, "1"},
 		{"a result without an id", `{"jsonrpc":"2.0","result":1}`, CodeInvalidRequest, ""},
 		{"an error that is no object", `{"jsonrpc":"2.0","id":1,"error":"x"}`, CodeInvalidRequest, "1"},
+		{"a text", ` "hello"`, CodeInvalidRequest, ""},
+		{"a number", `5`, CodeInvalidRequest, ""},
+		{"null", `null`, CodeInvalidRequest, ""},
+		{"words", `Server started`, CodeParse, ""},
+		{"half a surrogate in a request", `{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":"\ud83d"}}`, CodeParse, ""},
+		{"half a surrogate in a notification", `{"jsonrpc":"2.0","method":"a","params":{"x":"\ud83d"}}`, CodeParse, ""},
+		{"half a surrogate and no end", `{"jsonrpc":"2.0","id":1,"result":"\ud83d`, CodeParse, ""},
 		{"two values", `{"jsonrpc":"2.0","method":"n"}{}`, CodeParse, ""},
 	}
 	for _, tt := range tests {

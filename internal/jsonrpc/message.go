@@ -65,7 +65,10 @@ var envelope = []string{"jsonrpc", "id", "method", "params", "result", "error"}
 
 // Parse takes one message apart. It refuses with an [*InvalidError] what is
 // not strict JSON, what is not JSON-RPC 2.0, and member names that differ
-// from the envelope's only by case. Unknown members are ignored.
+// from the envelope's only by case. Unknown members are ignored. In an answer,
+// and nowhere else, a surrogate without its other half becomes U+FFFD: programs
+// that cut texts at so many UTF-16 units write such halves, and one of them would
+// cost a whole result or list.
 func Parse(b []byte) (Message, error) {
 	if first := bytes.TrimLeft(b, " \t\r\n"); len(first) > 0 && first[0] == '[' {
 		return Message{}, &InvalidError{Code: CodeInvalidRequest, Err: ErrBatch}
@@ -75,7 +78,16 @@ func Parse(b []byte) (Message, error) {
 	var folded error
 	for member, err := range strictjson.Object(b) {
 		if err != nil {
-			return Message{}, &InvalidError{Code: CodeParse, Err: err}
+			if whole, ok := pairSurrogates(b); ok {
+				if m, err := Parse(whole); err == nil && m.IsResponse() {
+					return m, nil
+				}
+			}
+			code := CodeParse
+			if strictjson.Check(b) == nil {
+				code = CodeInvalidRequest // it is JSON, but no object
+			}
+			return Message{}, &InvalidError{Code: code, Err: err}
 		}
 		switch member.Name {
 		case "jsonrpc":
@@ -103,6 +115,43 @@ func Parse(b []byte) (Message, error) {
 		return Message{}, &InvalidError{Code: CodeInvalidRequest, ID: validID(m.ID), Err: folded}
 	}
 	return m, nil
+}
+
+// pairSurrogates returns a copy of b in which each escaped surrogate without its
+// other half is \ufffd, and whether there was one.
+func pairSurrogates(b []byte) (whole []byte, ok bool) {
+	half := func(at int) (low, is bool) { // whether an escaped surrogate is at
+		if at+6 > len(b) || b[at] != '\\' || b[at+1] != 'u' || b[at+2]|0x20 != 'd' {
+			return false, false
+		}
+		switch b[at+3] | 0x20 {
+		case '8', '9', 'a', 'b':
+			return false, true
+		case 'c', 'd', 'e', 'f':
+			return true, true
+		}
+		return false, false
+	}
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' {
+			continue
+		}
+		low, is := half(i)
+		if !is {
+			i++ // what is escaped is no beginning of another one
+			continue
+		}
+		if next, follows := half(i + 6); !low && follows && next {
+			i += 11
+			continue
+		}
+		if whole == nil {
+			whole = bytes.Clone(b)
+		}
+		copy(whole[i:], `\ufffd`)
+		i += 5
+	}
+	return whole, whole != nil
 }
 
 // check holds the rules between members, and decodes the method.
