@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 		os.Exit(livelyMain(os.Args[2] == "true", os.Stdin, os.Stdout))
 	}
 	if built.gate = os.Getenv(gateVar); built.gate != "" {
-		os.Exit(m.Run())
+		every := func(string, string) (bool, error) { return true, nil }
+		testing.Main(every, []testing.InternalTest{{Name: "asTheSuitesClient", F: asTheSuitesClient}}, nil, nil)
 	}
 	os.Exit(run(m))
 }

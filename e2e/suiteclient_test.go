@@ -93,7 +93,7 @@ type played struct {
 	said   string
 }
 
-// asClient runs the suite with [TestSuiteClient] as the client.
+// asClient runs the suite with [asTheSuitesClient] as the client.
 func asClient(t *testing.T, flags ...string) map[string]played {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -103,7 +103,7 @@ func asClient(t *testing.T, flags ...string) map[string]played {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(ctx, built.node, append([]string{suite, "client", "--command", self + " -test.run=TestSuiteClient", "--output-dir", dir}, flags...)...)
+	cmd := exec.CommandContext(ctx, built.node, append([]string{suite, "client", "--command", self, "--output-dir", dir}, flags...)...)
 	cmd.Env = append(os.Environ(), gateVar+"="+built.gate, "MCP_GATE_NO_KEYCHAIN=1")
 	if out, err := cmd.CombinedOutput(); err != nil && !strings.Contains(string(out), "OVERALL") && !strings.Contains(string(out), "SUITE SUMMARY") {
 		t.Fatalf("the suite did not run: %v\n%s", err, out)
@@ -144,13 +144,11 @@ func asClient(t *testing.T, flags ...string) map[string]played {
 // stamped is what the suite puts behind a scenario's name in its folders.
 var stamped = regexp.MustCompile(`-\d{4}-\d{2}-\d{2}T[-\dZ]+$`)
 
-// TestSuiteClient is that client: a gate whose one upstream is the suite's
-// server, used as a person and an agent would. It is no test of its own.
-func TestSuiteClient(t *testing.T) {
+// asTheSuitesClient is that client: a gate whose one upstream is the suite's server,
+// used as a person and an agent would. It is all that this binary tests where
+// the suite starts it.
+func asTheSuitesClient(t *testing.T) {
 	scenario := os.Getenv("MCP_CONFORMANCE_SCENARIO")
-	if os.Getenv(gateVar) == "" {
-		t.Skip("only the suite runs it, by TestConformanceAsAClient")
-	}
 	var given struct {
 		ClientID     string `json:"client_id"`
 		ClientSecret string `json:"client_secret"`

@@ -346,16 +346,26 @@ func (c *web) message(e event, call context.Context) {
 	}
 }
 
+// openWait is how long calls wait for a server to say that its stream is open.
+// Some say so with the first event only.
+const openWait = 500 * time.Millisecond
+
 // listen keeps the stream open on which an older server sends what belongs to
-// no exchange. Servers need not have one.
+// no exchange. Servers need not have one. What some ask in the middle of a call
+// goes there as well, and is lost where nobody listens: listen returns once the
+// stream is open or will not be, after openWait at most.
 func (c *web) listen() {
 	if _, modern := c.agreement(); modern {
 		return
 	}
+	ctx, first := context.WithTimeout(c.ctx, openWait)
+	defer func() { <-ctx.Done() }()
 	c.spawn(func() {
+		defer first()
 		lastID, pause := "", time.Second
 		for c.ctx.Err() == nil {
 			body, e := c.get(c.ctx, lastID)
+			first()
 			if e != nil && e.Kind != Unreachable && e.Kind != Lost {
 				return
 			}

@@ -596,3 +596,31 @@ func (s *slow) Read(p []byte) (int, error) {
 	s.b = s.b[n:]
 	return n, nil
 }
+
+// What a server asks in the middle of a call may come on the stream that
+// belongs to none: it is open before anything is asked of the server.
+func TestTheStreamIsOpenBeforeACall(t *testing.T) {
+	listed := make(chan struct{})
+	var early atomic.Bool
+	s := newSite(t, map[string]func(http.ResponseWriter, *http.Request, jsonrpc.Message){
+		http.MethodGet: func(w http.ResponseWriter, r *http.Request, _ jsonrpc.Message) {
+			select {
+			case <-listed:
+				early.Store(true)
+			case <-time.After(openWait / 5):
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
+		"tools/list": func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+			close(listed)
+			reply(w, m, `{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}`)
+		},
+	})
+	start(t, Options{}, Server{Alias: "a", URL: s.URL, Launch: s.URL, Era: Legacy}).settled().must("echo", "")
+	if early.Load() {
+		t.Error("the tools were asked for before the stream was open")
+	}
+}

@@ -260,11 +260,11 @@ func (s *server) lastWords(err error) error {
 // serve lists the tools, now and whenever they may have changed, until the
 // connection is lost or ctx ends.
 func (s *server) serve(ctx context.Context, sess *session) *Error {
+	defer sess.listen(ctx)()
 	told := sess.grant(ctx, s.wishes.now(), wish{})
 	s.update(func() { s.state, s.sess = Ready, sess })
 	sess.grant(ctx, s.wishes.now(), told) // what was wished for while nobody could be told
 	s.log.Info("server ready", "protocol", sess.version)
-	defer sess.listen(ctx)()
 	due := time.NewTimer(0)
 	defer due.Stop()
 	last, retry := time.Time{}, relistPause
