@@ -30,7 +30,7 @@ func (e *CompileError) Error() string {
 // On any problem there are no rules and the error is a *[CompileError].
 //
 // A rule fails when one of its tests meets a value of another kind than it was
-// written for (null is none: it counts as left out), when the arguments do not parse, or when a path was not resolved,
+// written for, when the arguments do not parse, or when a path was not resolved,
 // while everything else about it matches. It then counts as a match if it would
 // hide, deny, ask or defer, and as none if it would allow, and is listed in
 // [Outcome.Failed]. A rule of which some other part does not match never fails.
