@@ -231,3 +231,13 @@ func TestExplainingChangesNothing(t *testing.T) {
 		t.Errorf("the rules say %+v, and said %+v", after, before)
 	}
 }
+
+func TestARuleToPasteNamesWhatAPatternMayHold(t *testing.T) {
+	c := base()
+	c.Tool.Tool = "get[issue]"
+	got := Explain(compile(t), Request{Tool: c.Tool, Args: json.RawMessage(`{}`)}, c).String()
+	if want := `change   add to policy.rules { "do": "ask", "tools": "github/get?issue?" } -> ask`; !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	compile(t, `{"do":"ask","tools":"github/get?issue?"}`)
+}
