@@ -350,6 +350,14 @@ func (s *Session) unknownName(name string) string {
 	if gone := s.takenOut(name); gone != nil {
 		text += ": " + gone.Error()
 	}
+	for _, alias := range s.aliases() { // of a server that does not run nobody can say that it has no such tool
+		if s.profile.exposure() == Transparent || strings.HasPrefix(name, alias+"_") {
+			if err := s.g.opts.Caller.Up(alias); err != nil {
+				text += fmt.Sprintf(" that is known, and server %s does not answer (%v)", alias, err)
+				break
+			}
+		}
+	}
 	if near := s.nearest(name); len(near) > 0 {
 		text += ". The nearest are " + strings.Join(near, ", ")
 	}

@@ -46,6 +46,14 @@ func TestANameThatIsNobodysIsSaidBack(t *testing.T) {
 	r.caller.down = errors.New("its process ended")
 	r.refusedAs(t, s.Call(context.Background(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/nope"}`)}), "server-down")
 	r.refusedAs(t, s.Call(context.Background(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"elsewhere/nope"}`)}), "unknown")
+	for exposure, name := range map[Exposure]string{Direct: "hub_nope", Transparent: "nope"} {
+		l := newRig(t, func(o *Options) { o.Profiles = map[string]Profile{"": {Exposure: exposure, Servers: []string{"hub"}}} })
+		l.caller.down = r.caller.down
+		out := l.open(t, Identity{}).Call(context.Background(), Request{Name: name, Args: json.RawMessage(`{}`)})
+		if out.Error == nil || !strings.Contains(out.Error.Message, "its process ended") {
+			t.Errorf("%s: got %+v", exposure, out)
+		}
+	}
 	if sent := r.caller.calls(); len(sent) > 0 {
 		t.Errorf("sent %q", sent)
 	}
