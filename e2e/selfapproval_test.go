@@ -852,6 +852,7 @@ var breaches = []breach{
 	{"set the row of a call that has run back to approved", func(s *scene) {
 		s.at().allow(s.ticket)
 		s.state("n", inbox.Done)
+		s.gate.close() // which may have the delivery to note yet
 		s.sql(`UPDATE tickets SET state = 'approved' WHERE id = ?`, s.ticket.ID)
 	}, map[string]int{"n": 2}, "", ranTwice},
 	{"set the row of a spent grant back", func(s *scene) {
