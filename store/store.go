@@ -64,16 +64,31 @@ func (e *NewerError) Error() string {
 	return fmt.Sprintf("%s has format %d, and this program knows up to %d", e.Path, e.Have, e.Known)
 }
 
-// Close closes the database. Calls after it return [ErrClosed].
+// Close closes the database. Calls after it return [ErrClosed]. It waits for
+// calls that still run, since a connection in use is closed only where it is
+// given back: nothing touches the files once Close has returned without error.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	if s.write == nil {
+	write, read := s.write, s.read
+	s.closed, s.write, s.read = true, nil, nil
+	s.mu.Unlock()
+	if write == nil {
 		return nil
 	}
-	err := errors.Join(s.read.Close(), s.write.Close())
-	s.read, s.write = nil, nil
+	err := s.finish(read)
+	return errors.Join(err, s.finish(write)) // last, since one that may only read leaves the log where it is
+}
+
+// finish closes a pool and waits until its last connection is.
+func (s *Store) finish(pool *sql.DB) error {
+	err := pool.Close()
+	deadline := time.Now().Add(s.busy)
+	for pause := 50 * time.Microsecond; pool.Stats().OpenConnections > 0; pause = min(2*pause, 10*time.Millisecond) {
+		if time.Now().After(deadline) {
+			return errors.Join(err, fmt.Errorf("close store %s: a call did not end within %s", s.path, s.busy))
+		}
+		time.Sleep(pause)
+	}
 	return err
 }
 

@@ -73,6 +73,46 @@ func TestNothingIsOpenedBeforeItIsUsed(t *testing.T) {
 	}
 }
 
+func TestNothingTouchesTheFilesOfAClosedStore(t *testing.T) {
+	s, ctx := newStore(t), t.Context()
+	_, err := s.Admit(ctx, ticket(1), noon)
+	must(t, err)
+	inUse, err := s.read.Conn(ctx)
+	must(t, err)
+	var given atomic.Bool
+	closed := make(chan error)
+	go func() {
+		err := s.Close()
+		if !given.Load() {
+			err = errors.Join(err, errors.New("did not wait for a connection in use"))
+		}
+		closed <- err
+	}()
+	for err = nil; !errors.Is(err, ErrClosed); runtime.Gosched() {
+		_, err = s.Ticket(ctx, ticket(1).ID)
+	}
+	given.Store(true)
+	must(t, inUse.Close())
+	must(t, <-closed)
+	entries, err := os.ReadDir(filepath.Dir(s.path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("beside the database: %v, %v", entries, err)
+	}
+}
+
+func TestClosingWaitsNotForEver(t *testing.T) {
+	s, ctx := newStore(t), t.Context()
+	s.busy = 30 * time.Millisecond
+	_, err := s.Admit(ctx, ticket(1), noon)
+	must(t, err)
+	inUse, err := s.read.Conn(ctx)
+	must(t, err)
+	defer inUse.Close()
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), s.path) {
+		t.Errorf("closed in spite of a call: %v", err)
+	}
+}
+
 func TestFilesArePrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return // modes say nothing there
