@@ -74,6 +74,7 @@ func (c *web) agreed(version string, modern bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version, c.modern = version, modern
+	c.batches.Store(version == batchVersion)
 }
 
 func (c *web) agreement() (session string, modern bool) {
@@ -252,6 +253,14 @@ func (c *web) body(resp *http.Response, p *pending) (Response, *Error) {
 	case err != nil && !good, err == nil && !good && m.Error == nil:
 		resp.Body = io.NopCloser(bytes.NewReader(b))
 		return Response{}, c.refused(resp, p.method)
+	case errors.Is(err, jsonrpc.ErrBatch):
+		c.batch(b, func(m jsonrpc.Message) { c.route(m, p.ctx) })
+		select {
+		case <-p.done:
+			return p.resp, p.err
+		default:
+			return Response{}, &Error{Kind: Invalid, Sent: true, Err: errors.New("a batch of messages without the answer")}
+		}
 	case err != nil:
 		return Response{}, &Error{Kind: Invalid, Sent: true, Err: err}
 	case !m.IsResponse():
@@ -335,8 +344,17 @@ func (c *web) message(e event, call context.Context) {
 	switch {
 	case err != nil && e.unfinished:
 		c.s.tally.garbage.Add(1)
+	case errors.Is(err, jsonrpc.ErrBatch):
+		c.batch(e.data, func(m jsonrpc.Message) { c.route(m, call) })
 	case err != nil:
 		c.bad(e.data, err)
+	default:
+		c.route(m, call)
+	}
+}
+
+func (c *web) route(m jsonrpc.Message, call context.Context) {
+	switch {
 	case m.IsRequest():
 		c.in.request(m, call)
 	case m.IsNotification():

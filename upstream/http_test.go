@@ -290,6 +290,9 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 	}{
 		{"NaN", say(200, js, `{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}`), Invalid, true, "invalid character 'N'"},
 		{"another id", say(200, js, `{"jsonrpc":"2.0","id":"x","result":{}}`), Invalid, true, "another request"},
+		{"a batch", say(200, js, `[{"jsonrpc":"2.0","id":ID,"result":{}}]`), Invalid, true, "only protocol version 2025-03-26 has batches"},
+		{"a batch of events", say(200, "text/event-stream", `data: [{"jsonrpc":"2.0","id":ID,"result":{}}]`+"\n\n"), Invalid, true, "only protocol version"},
+		{"an empty batch", say(200, js, `[]`), Invalid, true, "without the answer"},
 		{"empty", say(202, js, ""), Invalid, true, "without an answer"},
 		{"a page", say(200, "text/html", "<p>hello"), Invalid, true, ""},
 		{"too large", say(200, js, `{"jsonrpc":"2.0","id":ID,"result":{"x":"`+big+`"}}`), TooLarge, true, "100000 bytes"},
@@ -330,6 +333,29 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 		if err != nil || resp.Error == nil || resp.Error.Code != -32010 {
 			t.Errorf("HTTP %d: got %+v, %v, want the JSON-RPC error", status, resp, err)
 		}
+	}
+}
+
+func TestHTTPAnswersInABatch(t *testing.T) {
+	asked := make(chan struct{}, 2)
+	for kind, text := range map[string]string{
+		"application/json":  `[{"jsonrpc":"2.0","method":"notifications/message","params":{}},{"jsonrpc":"2.0","id":ID,"result":{"ok":1}}]`,
+		"text/event-stream": `data: [{"jsonrpc":"2.0","method":"notifications/message","params":{}},{"jsonrpc":"2.0","id":ID,"result":{"ok":1}}]` + "\n\n",
+	} {
+		s := newSite(t, handlers{
+			"initialize": func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+				reply(w, m, `{"protocolVersion":"2025-03-26","capabilities":{"tools":{}}}`)
+			},
+			"tools/call": func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+				w.Header().Set("Content-Type", kind)
+				_, _ = io.WriteString(w, strings.ReplaceAll(text, "ID", string(m.ID)))
+			},
+		})
+		r := start(t, Options{OnNotification: func(context.Context, string, string, json.RawMessage) { asked <- struct{}{} }}, s.server()).settled()
+		if got := r.must("echo", ""); got != `{"ok":1}` {
+			t.Errorf("%s: got %s", kind, got)
+		}
+		<-asked
 	}
 }
 

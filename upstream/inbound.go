@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -297,9 +298,10 @@ func textMember(obj json.RawMessage, name string) string {
 	return text
 }
 
-// looseID finds the id of a message that is no acceptable JSON, so that the
-// call it was meant for can be told. It looks at nesting and strings only.
-func looseID(line []byte) json.RawMessage {
+// looseID finds the id of an answer that is no acceptable JSON, so that the
+// call it was meant for can be told. It looks at nesting and strings only. What
+// has a method is no answer: its id is the server's own.
+func looseID(line []byte) (found json.RawMessage) {
 	depth := 0
 	for i := 0; i < len(line); i++ {
 		switch line[i] {
@@ -309,15 +311,16 @@ func looseID(line []byte) json.RawMessage {
 			depth--
 		case '"':
 			end := stringEnd(line, i)
-			if depth == 1 && string(line[i:end]) == `"id"` {
-				if id := looseValue(line[end:]); id != nil {
-					return id
-				}
+			if depth == 1 && string(line[i:end]) == `"method"` && bytes.HasPrefix(bytes.TrimLeft(line[end:], " \t"), []byte(":")) {
+				return nil
+			}
+			if depth == 1 && found == nil && string(line[i:end]) == `"id"` {
+				found = looseValue(line[end:])
 			}
 			i = end - 1
 		}
 	}
-	return nil
+	return found
 }
 
 // stringEnd returns the offset after the string that begins at line[i].

@@ -16,6 +16,10 @@ import (
 // maxPages bounds one listing; the largest catalogue known has 10,000 tools.
 const maxPages = 1000
 
+// maxEmptyPages bounds the pages in a row that hold nothing. Servers that filter
+// after they have cut a page have some; others never leave the cursor out.
+const maxEmptyPages = 10
+
 // maxEntries bounds what is taken of one listing: each tool is scanned, kept and
 // searched, which takes seconds in all, and other servers share the machine.
 // maxProblems bounds what is said about entries that are no tools.
@@ -61,7 +65,7 @@ func (x *session) listTools(ctx context.Context) (found, error) {
 	}
 	var params json.RawMessage
 	names, cursors := map[string]bool{}, map[string]bool{}
-	size := int64(0)
+	size, empty := int64(0), 0
 	for page := 1; ; page++ {
 		resp, e := x.call(ctx, Request{Method: "tools/list", Params: params}, 0)
 		switch {
@@ -75,8 +79,11 @@ func (x *session) listTools(ctx context.Context) (found, error) {
 		if size += int64(len(resp.Result)); size > x.s.o.MaxMessage {
 			return f, fmt.Errorf("its tools take more than %d bytes", x.s.o.MaxMessage)
 		}
-		before, unsaid := len(f.problems), f.unsaid
+		before, unsaid, entries := len(f.problems), f.unsaid, f.entries
 		added, cursor, err := x.takePage(&f, resp.Result, names)
+		if empty++; f.entries > entries {
+			empty = 0
+		}
 		switch {
 		case err != nil:
 			return f, fmt.Errorf("page %d of its tools: %w", page, err)
@@ -86,9 +93,12 @@ func (x *session) listTools(ctx context.Context) (found, error) {
 		case cursor == nil:
 			f.end("")
 			return f, nil
-		case cursors[string(cursor)] || (added == 0 && page > 1):
+		case cursors[string(cursor)] || (added == 0 && empty == 0 && page > 1):
 			f.problems, f.unsaid = f.problems[:before], unsaid
 			f.end(fmt.Sprintf("page %d repeats what came before: no further page was asked for", page))
+			return f, nil
+		case empty == maxEmptyPages:
+			f.end(fmt.Sprintf("%d pages in a row are empty: no further page was asked for", empty))
 			return f, nil
 		case page == maxPages:
 			f.end(fmt.Sprintf("more than %d pages: the rest was not asked for", maxPages))

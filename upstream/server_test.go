@@ -319,6 +319,23 @@ func TestListings(t *testing.T) {
 		{"a cursor that repeats", func(t *testing.T) fakemcp.Config {
 			return fakemcp.Config{Pages: file(t, "{"+page("", `,"nextCursor":"same"`, "only")+","+page("same", `,"nextCursor":"same"`, "only")+"}")}
 		}, "only", []string{"page 2 repeats"}},
+		{"empty pages in between", func(t *testing.T) fakemcp.Config {
+			return fakemcp.Config{Pages: file(t, "{"+page("", `,"nextCursor":"a"`)+","+page("a", `,"nextCursor":"b"`)+","+
+				page("b", `,"nextCursor":"c"`, "1")+","+page("c", `,"nextCursor":"d"`)+","+page("d", ``, "2")+"}")}
+		}, "1 2", nil},
+		{"empty pages that lead back", func(t *testing.T) fakemcp.Config {
+			return fakemcp.Config{Pages: file(t, "{"+page("", `,"nextCursor":"a"`, "1")+","+page("a", `,"nextCursor":"b"`)+","+page("b", `,"nextCursor":"a"`)+"}")}
+		}, "1", []string{"page 3 repeats"}},
+		{"empty pages without end", func(t *testing.T) fakemcp.Config {
+			pages := page("", `,"nextCursor":"1"`, "1")
+			for i := range 2 * maxEmptyPages {
+				pages += "," + page(fmt.Sprint(i+1), fmt.Sprintf(`,"nextCursor":"%d"`, i+2))
+			}
+			return fakemcp.Config{Pages: file(t, "{"+pages+"}")}
+		}, "1", []string{"10 pages in a row are empty"}},
+		{"a page of what came before", func(t *testing.T) fakemcp.Config {
+			return fakemcp.Config{Pages: file(t, "{"+page("", `,"nextCursor":"a"`, "1", "2")+","+page("a", `,"nextCursor":"b"`, "2")+","+page("b", ``, "3")+"}")}
+		}, "1 2", []string{"page 2 repeats"}},
 		{"a null cursor", func(t *testing.T) fakemcp.Config {
 			return fakemcp.Config{Pages: file(t, "{"+page("", `,"nextCursor":null`, "1")+"}")}
 		}, "1", nil},
@@ -445,7 +462,7 @@ func FuzzLooseID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		loose := looseID(b)
 		m, err := jsonrpc.Parse(b)
-		if err != nil || m.ID == nil {
+		if err != nil || m.ID == nil || !m.IsResponse() {
 			return
 		}
 		// On what is acceptable it agrees with the strict reader.

@@ -73,8 +73,8 @@ func (c *stdio) notify(ctx context.Context, method string, params json.RawMessag
 	return c.w.Send(ctx, jsonrpc.AppendNotification(nil, method, params))
 }
 
-func (c *stdio) agreed(string, bool) {}
-func (c *stdio) listen()             {}
+func (c *stdio) agreed(version string, _ bool) { c.batches.Store(version == batchVersion) }
+func (c *stdio) listen()                       {}
 
 func (c *stdio) pid() int {
 	if c.proc == nil {
@@ -167,8 +167,17 @@ func (c *stdio) message(line []byte, unfinished bool) {
 	switch {
 	case err != nil && unfinished: // the call it was for is lost with the rest
 		c.s.tally.garbage.Add(1)
+	case errors.Is(err, jsonrpc.ErrBatch):
+		c.batch(line, c.route)
 	case err != nil:
 		c.bad(line, err)
+	default:
+		c.route(m)
+	}
+}
+
+func (c *stdio) route(m jsonrpc.Message) {
+	switch {
 	case m.IsRequest():
 		c.in.request(m, nil)
 	case m.IsNotification():

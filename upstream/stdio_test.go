@@ -95,6 +95,9 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"result is no object":     `{"jsonrpc":"2.0","id":ID,"result":null}`,
 		"a folded member":         `{"jsonrpc":"2.0","id":ID,"Result":{},"result":{}}`,
 		"an error that is a text": `{"jsonrpc":"2.0","id":ID,"error":"no"}`,
+		"a batch":                 `[{"jsonrpc":"2.0","id":ID,"result":{}}]`,
+		"a batch with NaN":        ` [ {"jsonrpc":"2.0","id":999999,"result":{}},{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}]`,
+		"half a batch":            `[{"jsonrpc":"2.0","id":ID,"result":{"x":[1`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := r.wrong(Invalid, "answer", say(line))
@@ -125,6 +128,41 @@ func TestAnswersThatAreNone(t *testing.T) {
 	d := r.Status()[0].Dropped
 	if d.Garbage < 3 || d.Unknown != 2 || d.Late != 1 || d.Quoted != 2 || d.Oversize != 1 {
 		t.Errorf("dropped %+v", d)
+	}
+	if st := r.Status()[0]; st.Starts != 1 {
+		t.Errorf("started %d times: the connection should have lived on", st.Starts)
+	}
+}
+
+// Only 2025-03-26 has batches.
+func TestAnswersInABatch(t *testing.T) {
+	r := start(t, Options{}, fake("a", "-version", batchVersion)).settled()
+	say := func(text string) string {
+		b, _ := json.Marshal(map[string]string{"text": text})
+		return string(b)
+	}
+	const mine = `{"jsonrpc":"2.0","id":ID,"result":{"ok":1}}`
+	for name, line := range map[string]string{
+		"alone":                       `[` + mine + `]`,
+		"after another's answer":      `[{"jsonrpc":"2.0","id":999999,"result":{}} , ` + mine + `]`,
+		"between notifications":       `[{"jsonrpc":"2.0","method":"notifications/message","params":{}},` + mine + `,{"jsonrpc":"2.0","method":"x"}]`,
+		"after what is no message":    `[7,{"a":1},` + mine + `]`,
+		"beside a request of its own": `[{"jsonrpc":"2.0","id":1,"method":"ping"},` + mine + `]`,
+		"after a bad request":         `{"jsonrpc":"2.0","id":ID,"method":"x","params":[1]}` + "\n" + mine,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, want := r.must("answer", say(line)), `{"ok":1}`; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+	for name, line := range map[string]string{
+		"too many":             `[` + strings.Repeat(`{},`, maxBatch) + mine + `]`,
+		"a batch in a batch":   `[[` + mine + `]]`,
+		"something follows":    `[` + mine + `] {}`,
+		"the answer is no one": `[{"jsonrpc":"2.0","id":ID,"result":{},"error":{}}]`,
+	} {
+		t.Run(name, func(t *testing.T) { r.wrong(Invalid, "answer", say(line)) })
 	}
 	if st := r.Status()[0]; st.Starts != 1 {
 		t.Errorf("started %d times: the connection should have lived on", st.Starts)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 )
@@ -11,7 +12,8 @@ import (
 // table holds the requests of one connection that wait for an answer. Safe
 // for concurrent use.
 type table struct {
-	s *server
+	s       *server
+	batches atomic.Bool // the version that was agreed on has batches
 
 	mu      sync.Mutex // guards what follows
 	waiting map[string]*pending
@@ -105,9 +107,13 @@ func (t *table) claim(raw json.RawMessage) *pending {
 }
 
 // bad handles bytes that are no acceptable message, for the reason err: the
-// call they answer fails, the connection lives on.
+// calls they answer fail, the connection lives on.
 func (t *table) bad(message []byte, err error) {
-	if t.failCall(looseID(message), &Error{Kind: Invalid, Sent: true, Err: err}) {
+	known := false
+	for one := range looseMessages(message) {
+		known = t.failCall(looseID(one), &Error{Kind: Invalid, Sent: true, Err: err}) || known
+	}
+	if known {
 		return
 	}
 	t.s.tally.garbage.Add(1)
