@@ -93,7 +93,7 @@ func measureAll(args []string, stdout, stderr io.Writer) (err error) {
 	asJSON := f.Bool("json", false, "print one JSON document")
 	only := f.String("only", "", "some parts only, by commas: calls, two, large, list, cold, accepted")
 	gate := f.String("gate", "", "measure this mcp-gate instead of building one")
-	profile := f.String("profile", "", "measure nothing: write profiles of the gate into this folder")
+	profile := f.String("profile", "", "measure nothing: write profiles of the gate into this folder; -only takes calls, calls-meta, calls-http, trips, large, list")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func measureAll(args []string, stdout, stderr io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(e.tmp)) }()
 	if *profile != "" {
-		return e.profileGate(*profile, stderr)
+		return e.profileGate(*profile, *only, stderr)
 	}
 	b := &bench{env: e, plan: wholePlan, order: rand.New(rand.NewPCG(1, 0))} // the same order every time
 	if *quick {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -50,7 +51,7 @@ func init() {
 
 // profileGate writes cpu.pprof and mem.pprof of the gate under each kind of
 // work into folders under dir, for go tool pprof.
-func (e env) profileGate(dir string, stderr io.Writer) error {
+func (e env) profileGate(dir, only string, stderr io.Writer) error {
 	for name, work := range map[string]struct {
 		target target
 		tools  int
@@ -63,6 +64,9 @@ func (e env) profileGate(dir string, stderr io.Writer) error {
 		"large":      {gated, serverTools, profileLarge},
 		"list":       {gated, 10_000, profileLists},
 	} {
+		if only != "" && !slices.Contains(strings.Split(only, ","), name) {
+			continue
+		}
 		out, err := filepath.Abs(filepath.Join(dir, name))
 		if err != nil {
 			return err
