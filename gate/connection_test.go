@@ -47,7 +47,7 @@ func ownRig(t *testing.T) (*rig, *parting) {
 func TestASessionLeavesItsConnection(t *testing.T) {
 	r, p := ownRig(t)
 	s := r.open(t, Identity{Principal: "local"})
-	through(s, "hub/get_issue", `{"n":1}`)
+	through(t, s, "hub/get_issue", `{"n":1}`)
 	if p.gone(s) {
 		t.Error("its connection ended while it lives")
 	}
@@ -58,7 +58,7 @@ func TestASessionLeavesItsConnection(t *testing.T) {
 		return json.RawMessage(`{"content":[]}`), nil
 	}
 	var call sync.WaitGroup
-	call.Go(func() { through(s, "hub/get_issue", `{"n":2}`) })
+	call.Go(func() { through(t, s, "hub/get_issue", `{"n":2}`) })
 	<-begun
 	s.Close()
 	if !p.gone(s) {
@@ -94,7 +94,7 @@ func TestWhatComesOnAConnectionIsForItsSession(t *testing.T) {
 	defer asker(two, "two")()
 	defer asker(reader, "reader")()
 	ask := func(s *Session, server, method string) string {
-		ctx := context.Background()
+		ctx := t.Context()
 		if s != nil {
 			ctx = OnConnection(ctx, s)
 		}
@@ -139,7 +139,7 @@ func TestUpdatesOnAConnectionReachItsSession(t *testing.T) {
 		return s
 	}
 	one, _ := listen("one"), listen("two")
-	ctx := OnConnection(context.Background(), one)
+	ctx := OnConnection(t.Context(), one)
 	r.gate.Notice(ctx, "hub", "notifications/resources/updated", json.RawMessage(`{"uri":"x:1"}`))
 	r.gate.Notice(ctx, "hub", "notifications/message", json.RawMessage(`{"level":"error","data":"mine"}`))
 	if len(told) != 2 || told["one notifications/resources/updated"] != 1 || told["one notifications/message"] != 1 {

@@ -78,7 +78,7 @@ func TestASessionMayNeverMoreThanTheOneItWorksFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asks := func(s *Session) bool { return through(s, "hub/create_issue", `{"title":"x"}`).Ask != nil }
+	asks := func(s *Session) bool { return through(t, s, "hub/create_issue", `{"title":"x"}`).Ask != nil }
 	if asks(child) || asks(grandchild) {
 		t.Fatal("nothing narrows yet")
 	}
@@ -98,7 +98,7 @@ func TestASessionMayNeverMoreThanTheOneItWorksFor(t *testing.T) {
 	if err := a.store.KeepSession(t.Context(), parent.ID(), json.RawMessage(`{"identity":7}`), a.clock()); err != nil {
 		t.Fatal(err)
 	}
-	if got := decode(t, through(child, "hub/get_issue", `{}`)).text(); !strings.HasPrefix(got, "refused") {
+	if got := decode(t, through(t, child, "hub/get_issue", `{}`)).text(); !strings.HasPrefix(got, "refused") {
 		t.Errorf("under a parent that cannot be read: %s", got)
 	}
 }
@@ -107,15 +107,15 @@ func TestAFamilySpendsFromOneAccount(t *testing.T) {
 	five := int64(5)
 	a, b := twoGates(t, func(o *Options) { o.Spend.Calls = &five })
 	parent := a.open(t, Identity{})
-	through(parent, "hub/get_issue", `{}`)
+	through(t, parent, "hub/get_issue", `{}`)
 	child, err := b.gate.Open(t.Context(), Identity{Scope: policy.ScopeAdmin, Parent: parent.ID()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
-		through(child, "hub/get_issue", `{}`)
+		through(t, child, "hub/get_issue", `{}`)
 	}
-	through(parent, "hub/get_issue", `{}`)
+	through(t, parent, "hub/get_issue", `{}`)
 	if ofA, ofB := len(a.caller.calls()), len(b.caller.calls()); ofA+ofB != 5 || ofA != 1 {
 		t.Errorf("the parent made %d calls and the child %d, want 5 in all", ofA, ofB)
 	}

@@ -200,7 +200,7 @@ func (r *rig) open(t *testing.T, who Identity) *Session {
 	if who.Principal == "" {
 		who.Principal, who.Scope = "local", policy.ScopeAdmin
 	}
-	s, err := r.gate.Open(context.Background(), who)
+	s, err := r.gate.Open(t.Context(), who)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,8 +208,9 @@ func (r *rig) open(t *testing.T, who Identity) *Session {
 }
 
 // through calls a tool by call_tool with a client that can ask.
-func through(s *Session, name, args string) Outcome {
-	return s.Call(context.Background(), Request{Name: "call_tool", Args: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)), CanAsk: true})
+func through(t *testing.T, s *Session, name, args string) Outcome {
+	t.Helper()
+	return s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)), CanAsk: true})
 }
 
 // result is the part of a CallToolResult that tests look at.
@@ -261,7 +262,7 @@ func TestBytesPassUnchanged(t *testing.T) {
 	const answer = `{"content":[{"type":"video","data":12345678901234567890}],"vendor":{"b":1,"a":2}}`
 	r := newRig(t, nil)
 	r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(answer), nil }
-	out := through(r.open(t, Identity{}), "hub/get_issue", args)
+	out := through(t, r.open(t, Identity{}), "hub/get_issue", args)
 	if string(out.Result) != answer {
 		t.Errorf("result %s, want %s", out.Result, answer)
 	}
@@ -279,7 +280,7 @@ func TestAbsentArgumentsStayAbsentAndMetaGoesAlong(t *testing.T) {
 		o.Profiles[""] = Profile{Exposure: Direct, Authority: engagement.DefaultAuthority()}
 	})
 	s := r.open(t, Identity{})
-	s.Call(context.Background(), Request{Name: "hub_get_issue", Meta: json.RawMessage(`{"traceparent":"t"}`)})
+	s.Call(t.Context(), Request{Name: "hub_get_issue", Meta: json.RawMessage(`{"traceparent":"t"}`)})
 	if got, want := r.caller.calls()[0], `hub {"name":"get_issue","_meta":{"traceparent":"t"}}`; got != want {
 		t.Errorf("sent %s, want %s", got, want)
 	}
@@ -319,7 +320,7 @@ func TestWhatEachCallMeets(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, tt.edit)
-			out := through(r.open(t, tt.who), tt.tool, tt.args)
+			out := through(t, r.open(t, tt.who), tt.tool, tt.args)
 			switch tt.code {
 			case "":
 				if out.Error != nil || out.Ask != nil || decode(t, out).IsError || len(r.caller.calls()) != 1 {
@@ -367,11 +368,11 @@ func TestWhatAReplyIsWorth(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, nil)
 			s := r.open(t, Identity{})
-			ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
+			ask := through(t, s, "hub/delete_issue", `{"n":1}`).Ask
 			if ask == nil || !strings.Contains(ask.Message, "hub/delete_issue") {
 				t.Fatalf("asked %+v", ask)
 			}
-			out := s.Resume(context.Background(), ask.Ticket, tt.reply, Request{})
+			out := s.Resume(t.Context(), ask.Ticket, tt.reply, Request{})
 			switch tt.code {
 			case "deferred":
 				if got := decode(t, out); !strings.HasPrefix(got.text(), "deferred [deferred]: ") || got.Meta["mcp-gate/ticket"] == nil || len(r.caller.calls()) != 0 {
@@ -384,7 +385,7 @@ func TestWhatAReplyIsWorth(t *testing.T) {
 			default:
 				r.refusedAs(t, out, tt.code)
 			}
-			if again := through(s, "hub/delete_issue", `{"n":2}`); (again.Ask != nil) != tt.again {
+			if again := through(t, s, "hub/delete_issue", `{"n":2}`); (again.Ask != nil) != tt.again {
 				t.Errorf("afterwards a question gives %+v", again)
 			}
 		})
@@ -395,12 +396,12 @@ func TestATicketRunsOneCallOfItsPrincipal(t *testing.T) {
 	r := newRig(t, nil)
 	s, other := r.open(t, Identity{}), r.open(t, Identity{Principal: "other", Scope: policy.ScopeAdmin})
 	yes := Reply{Accepted, "allow-once", time.Second}
-	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
-	r.refusedAs(t, other.Resume(context.Background(), ask.Ticket, yes, Request{}), "stale")
+	ask := through(t, s, "hub/delete_issue", `{"n":1}`).Ask
+	r.refusedAs(t, other.Resume(t.Context(), ask.Ticket, yes, Request{}), "stale")
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			if out := s.Resume(context.Background(), ask.Ticket, yes, Request{}); decode(t, out).IsError {
+			if out := s.Resume(t.Context(), ask.Ticket, yes, Request{}); decode(t, out).IsError {
 				t.Errorf("an answer that came with others gives %s", out.Result)
 			}
 		})
@@ -409,9 +410,9 @@ func TestATicketRunsOneCallOfItsPrincipal(t *testing.T) {
 	if got := r.caller.calls(); len(got) != 1 {
 		t.Errorf("16 answers ran %d calls", len(got))
 	}
-	late := through(s, "hub/delete_issue", `{"n":2}`).Ask
+	late := through(t, s, "hub/delete_issue", `{"n":2}`).Ask
 	r.later(2 * time.Hour)
-	if got := decode(t, s.Resume(context.Background(), late.Ticket, yes, Request{})).text(); !strings.HasPrefix(got, "refused [expired]") {
+	if got := decode(t, s.Resume(t.Context(), late.Ticket, yes, Request{})).text(); !strings.HasPrefix(got, "refused [expired]") {
 		t.Errorf("after its end a ticket gives %s", got)
 	}
 }
@@ -419,13 +420,13 @@ func TestATicketRunsOneCallOfItsPrincipal(t *testing.T) {
 func TestAYesDoesNotOutliveWhatItWasGivenFor(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.open(t, Identity{})
-	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
+	ask := through(t, s, "hub/delete_issue", `{"n":1}`).Ask
 	r.caller.down = errors.New("gone")
-	r.refusedAs(t, s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{}), "server-down")
+	r.refusedAs(t, s.Resume(t.Context(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{}), "server-down")
 	r.caller.down = nil
-	ask = through(s, "hub/delete_issue", `{"n":1}`).Ask
+	ask = through(t, s, "hub/delete_issue", `{"n":1}`).Ask
 	r.gate.Offer("hub", raws([]string{strings.Replace(definitions["hub"][2], "for ever", "for ever and ever", 1)}))
-	r.refusedAs(t, s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{}), "stale")
+	r.refusedAs(t, s.Resume(t.Context(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{}), "stale")
 }
 
 func TestACardWithoutRoomOffersNoYes(t *testing.T) {
@@ -435,11 +436,11 @@ func TestACardWithoutRoomOffersNoYes(t *testing.T) {
 	for i := range 2000 {
 		members = append(members, fmt.Sprintf(`"key_%04d":"value"`, i))
 	}
-	ask := through(s, "hub/delete_issue", "{"+strings.Join(members, ",")+"}").Ask
+	ask := through(t, s, "hub/delete_issue", "{"+strings.Join(members, ",")+"}").Ask
 	if ask == nil || strings.Contains(string(ask.Schema), "allow") {
 		t.Fatalf("a card that shows not everything offers %+v", ask)
 	}
-	r.refusedAs(t, s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{}), "no-answer")
+	r.refusedAs(t, s.Resume(t.Context(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{}), "no-answer")
 }
 
 func TestNothingRunsUnrecorded(t *testing.T) {
@@ -448,12 +449,12 @@ func TestNothingRunsUnrecorded(t *testing.T) {
 		s := r.open(t, Identity{})
 		r.log.fail = func(e audit.Event) bool { return e.Kind == kind }
 		tool := map[string]string{audit.Intent: "hub/get_issue", audit.Ask: "hub/delete_issue"}[kind]
-		r.refusedAs(t, through(s, tool, `{"n":1}`), "audit")
+		r.refusedAs(t, through(t, s, tool, `{"n":1}`), "audit")
 	}
 	r := newRig(t, nil)
 	s := r.open(t, Identity{})
 	r.log.fail = func(e audit.Event) bool { return e.Kind == audit.Outcome }
-	if out := through(s, "hub/get_issue", `{}`); out.Error == nil || !strings.Contains(out.Error.Message, "ran, but") {
+	if out := through(t, s, "hub/get_issue", `{}`); out.Error == nil || !strings.Contains(out.Error.Message, "ran, but") {
 		t.Errorf("an outcome that was not recorded gives %+v", out)
 	}
 }
@@ -482,7 +483,7 @@ func TestWhatGoesWrongUpstreamIsNoRefusal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, nil)
 			r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) { return nil, tt.err }
-			out := through(r.open(t, Identity{}), "hub/get_issue", `{}`)
+			out := through(t, r.open(t, Identity{}), "hub/get_issue", `{}`)
 			if out.Error == nil || out.Error.Code != tt.code || !strings.Contains(string(out.Error.Raw()), tt.holds) {
 				t.Fatalf("got %+v", out)
 			}
@@ -500,7 +501,7 @@ func TestOnlyTheGateSpeaksForTheGate(t *testing.T) {
 		r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(`{"_meta":{"a":1,"` + key + `":{}},"content":[]}`), nil
 		}
-		if out := through(r.open(t, Identity{}), "hub/get_issue", `{}`); string(out.Result) != `{"_meta":{"a":1},"content":[]}` {
+		if out := through(t, r.open(t, Identity{}), "hub/get_issue", `{}`); string(out.Result) != `{"_meta":{"a":1},"content":[]}` {
 			t.Errorf("%s: got %s", key, out.Result)
 		}
 		for sent, want := range map[string]string{
@@ -512,7 +513,7 @@ func TestOnlyTheGateSpeaksForTheGate(t *testing.T) {
 			r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) {
 				return nil, jsonrpc.ParseError(json.RawMessage(sent))
 			}
-			if out := through(r.open(t, Identity{}), "hub/get_issue", `{}`); out.Error == nil || string(out.Error.Raw()) != want {
+			if out := through(t, r.open(t, Identity{}), "hub/get_issue", `{}`); out.Error == nil || string(out.Error.Raw()) != want {
 				t.Errorf("%s: got %+v", sent, out)
 			}
 		}
@@ -527,11 +528,11 @@ func TestAHiddenToolDoesNotExist(t *testing.T) {
 	r := newRig(t, rules(policy.Record{Do: "hide", Tools: policy.Words{"mail/*"}}))
 	s := r.open(t, Identity{})
 	outs := map[string]Outcome{
-		"find":      s.Call(context.Background(), Request{Name: "find_tools", Args: json.RawMessage(`{"query":"mail get send"}`)}),
-		"load":      s.Call(context.Background(), Request{Name: "load_tool", Args: json.RawMessage(`{"names":["mail/send_mail","get_issue","mail/get_mial"]}`)}),
-		"call":      through(s, "mail/send_mail", `{}`),
-		"ambiguous": through(s, "get_issue", `{}`),
-		"near":      through(s, "mail/get_mial", `{}`),
+		"find":      s.Call(t.Context(), Request{Name: "find_tools", Args: json.RawMessage(`{"query":"mail get send"}`)}),
+		"load":      s.Call(t.Context(), Request{Name: "load_tool", Args: json.RawMessage(`{"names":["mail/send_mail","get_issue","mail/get_mial"]}`)}),
+		"call":      through(t, s, "mail/send_mail", `{}`),
+		"ambiguous": through(t, s, "get_issue", `{}`),
+		"near":      through(t, s, "mail/get_mial", `{}`),
 	}
 	for name, out := range outs {
 		text := strings.NewReplacer(`"mail/send_mail"`, "", `"mail/get_mial"`, "", "no tool mail/send_mail.", "", "no tool mail/get_mial.", "").Replace(decode(t, out).text())
@@ -539,7 +540,7 @@ func TestAHiddenToolDoesNotExist(t *testing.T) {
 			t.Errorf("%s tells of a hidden tool: %s", name, text)
 		}
 	}
-	if unknown := decode(t, through(s, "mail/nothing", `{}`)); len(unknown.text()) == 0 ||
+	if unknown := decode(t, through(t, s, "mail/nothing", `{}`)); len(unknown.text()) == 0 ||
 		strings.ReplaceAll(decode(t, outs["call"]).text(), "send_mail", "nothing") != unknown.text() {
 		t.Errorf("a hidden tool is refused otherwise than one that is not there:\n%s%s", decode(t, outs["call"]).text(), unknown.text())
 	}
@@ -549,7 +550,7 @@ func TestCallToolReadOnlyReads(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.open(t, Identity{})
 	read := func(tool string) Outcome {
-		return s.Call(context.Background(), Request{Name: "call_tool_read", Args: json.RawMessage(`{"name":"` + tool + `","arguments":{"title":"t"}}`), CanAsk: true})
+		return s.Call(t.Context(), Request{Name: "call_tool_read", Args: json.RawMessage(`{"name":"` + tool + `","arguments":{"title":"t"}}`), CanAsk: true})
 	}
 	r.refusedAs(t, read("hub/create_issue"), "arguments")
 	r.refusedAs(t, read("hub/delete_issue"), "arguments")
@@ -569,19 +570,19 @@ func TestMetaToolsSayTheRightShape(t *testing.T) {
 		{Name: "load_tool", Args: json.RawMessage(`{"names":[]}`)}, {Name: "load_tool", Args: json.RawMessage(`{"names":"hub/get_issue"}`)},
 		{Name: "engage", Args: json.RawMessage(`{"act":"fly"}`)}, {Name: "engage", Args: json.RawMessage(`{"permission":"destructive"}`)},
 	} {
-		r.refusedAs(t, s.Call(context.Background(), req), "arguments")
+		r.refusedAs(t, s.Call(t.Context(), req), "arguments")
 	}
-	if out := s.Call(context.Background(), Request{Name: "no_such"}); out.Error == nil || out.Error.Code != jsonrpc.CodeInvalidParams {
+	if out := s.Call(t.Context(), Request{Name: "no_such"}); out.Error == nil || out.Error.Code != jsonrpc.CodeInvalidParams {
 		t.Errorf("an unknown top-level tool gives %+v", out)
 	}
-	if out := s.Call(context.Background(), Request{Name: "hub_get_issue"}); out.Error == nil {
+	if out := s.Call(t.Context(), Request{Name: "hub_get_issue"}); out.Error == nil {
 		t.Error("meta exposure calls by a direct name")
 	}
 }
 
 func TestLoadToolGivesTheVeryBytes(t *testing.T) {
 	r := newRig(t, nil)
-	out := r.open(t, Identity{}).Call(context.Background(), Request{Name: "load_tool", Args: json.RawMessage(`{"names":["hub/get_issue","nobody/nothing","hub/delete_issue"]}`), CanAsk: true})
+	out := r.open(t, Identity{}).Call(t.Context(), Request{Name: "load_tool", Args: json.RawMessage(`{"names":["hub/get_issue","nobody/nothing","hub/delete_issue"]}`), CanAsk: true})
 	got := decode(t, out)
 	if got.IsError || len(got.Content) != 3 {
 		t.Fatalf("got %s", out.Result)
@@ -605,7 +606,7 @@ func TestFindToolsStaysSmallAndPagesOverAll(t *testing.T) {
 	seen := map[string]bool{}
 	cursor := ""
 	for pages := 0; ; pages++ {
-		out := s.Call(context.Background(), Request{Name: "find_tools", Args: json.RawMessage(fmt.Sprintf(`{"query":"thing","limit":50,"cursor":%q}`, cursor))})
+		out := s.Call(t.Context(), Request{Name: "find_tools", Args: json.RawMessage(fmt.Sprintf(`{"query":"thing","limit":50,"cursor":%q}`, cursor))})
 		if len(out.Result) > 5<<10 {
 			t.Fatalf("an answer of %d bytes", len(out.Result))
 		}
@@ -639,7 +640,7 @@ func TestScopeStates(t *testing.T) {
 	for query, want := range map[string]string{
 		"create issue": "can_execute", "mail/get_mail": "can_analyze", "send": "can_recommend", "zebra": "outside_domain",
 	} {
-		out := s.Call(context.Background(), Request{Name: "find_tools", Args: json.RawMessage(fmt.Sprintf(`{"query":%q,"limit":1}`, query))})
+		out := s.Call(t.Context(), Request{Name: "find_tools", Args: json.RawMessage(fmt.Sprintf(`{"query":%q,"limit":1}`, query))})
 		if got := decode(t, out).text(); !strings.Contains(got, want+": ") {
 			t.Errorf("%q gives %s, want %s", query, got, want)
 		}
@@ -662,12 +663,12 @@ func TestListsDependOnDefinitionsAlone(t *testing.T) {
 			r.gate.Offer(server, raws(list))
 		}
 		s := r.open(t, Identity{})
-		list, err := s.ListTools(context.Background())
+		list, err := s.ListTools(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.gate.Offer("hub", nil) // what comes later does not move a list that was given
-		again, _ := s.ListTools(context.Background())
+		again, _ := s.ListTools(t.Context())
 		lists = append(lists, string(list), string(again))
 	}
 	for _, l := range lists {
@@ -683,11 +684,11 @@ func TestListsDependOnDefinitionsAlone(t *testing.T) {
 }
 
 func TestMetaListIsConstantAndSmall(t *testing.T) {
-	a, _ := newRig(t, nil).open(t, Identity{}).ListTools(context.Background())
+	a, _ := newRig(t, nil).open(t, Identity{}).ListTools(t.Context())
 	empty := newRig(t, nil)
 	empty.gate.Offer("hub", nil)
 	empty.gate.Offer("mail", nil)
-	b, _ := empty.open(t, Identity{}).ListTools(context.Background())
+	b, _ := empty.open(t, Identity{}).ListTools(t.Context())
 	if string(a) != string(b) {
 		t.Error("the meta list moves with the tools")
 	}
@@ -716,7 +717,7 @@ func TestTransparentShowsOneServerAsItIs(t *testing.T) {
 	})
 	r.caller.about = About{Info: json.RawMessage(`{"name":"their own","x":1}`), Instructions: "read me"}
 	s := r.open(t, Identity{})
-	list, _ := s.ListTools(context.Background())
+	list, _ := s.ListTools(t.Context())
 	hub := definitions["hub"] // listed by name
 	if want := "[" + strings.Join([]string{hub[1], hub[2], hub[0]}, ",") + "]"; string(list) != want {
 		t.Errorf("list %s\nwant %s", list, want)
@@ -724,11 +725,11 @@ func TestTransparentShowsOneServerAsItIs(t *testing.T) {
 	if s.Instructions() != "read me" || string(s.ServerInfo()) != `{"name":"their own","x":1}` {
 		t.Errorf("instructions %q, info %s", s.Instructions(), s.ServerInfo())
 	}
-	s.Call(context.Background(), Request{Name: "get_issue"})
+	s.Call(t.Context(), Request{Name: "get_issue"})
 	if got := r.caller.calls(); len(got) != 1 || got[0] != `hub {"name":"get_issue"}` {
 		t.Errorf("sent %v", got)
 	}
-	if out := s.Call(context.Background(), Request{Name: "find_tools"}); out.Error == nil {
+	if out := s.Call(t.Context(), Request{Name: "find_tools"}); out.Error == nil {
 		t.Error("a meta tool answers in transparent exposure")
 	}
 	if _, err := New(Options{Servers: []Server{{Alias: "a"}, {Alias: "b"}}, Profiles: map[string]Profile{"": {Exposure: Transparent}}}); err == nil {
@@ -745,16 +746,16 @@ func TestAnEarlyListIsFollowedByOneNotice(t *testing.T) {
 	s := r.open(t, Identity{})
 	delete(r.gate.offered, "mail")
 	r.gate.renew()
-	early, _ := s.ListTools(context.Background())
+	early, _ := s.ListTools(t.Context())
 	done := make(chan error)
-	go func() { done <- r.gate.Run(context.Background()) }()
+	go func() { done <- r.gate.Run(t.Context()) }()
 	r.gate.Offer("mail", raws(definitions["mail"]))
 	close(r.caller.ready)
 	<-s.Changed()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	whole, _ := s.ListTools(context.Background())
+	whole, _ := s.ListTools(t.Context())
 	if string(early) == string(whole) || !strings.Contains(string(whole), "mail_send_mail") {
 		t.Errorf("after the notice the list is %s", whole)
 	}
@@ -766,7 +767,7 @@ func TestAServerThatListsItsToolsLateIsFollowedByOneNotice(t *testing.T) {
 	})
 	r.gate.Offer("mail", nil)
 	s := r.open(t, Identity{})
-	early, _ := s.ListTools(context.Background())
+	early, _ := s.ListTools(t.Context())
 	r.gate.Offer("mail", nil)
 	select {
 	case <-s.Changed():
@@ -775,13 +776,13 @@ func TestAServerThatListsItsToolsLateIsFollowedByOneNotice(t *testing.T) {
 	}
 	r.gate.Offer("mail", raws(definitions["mail"]))
 	<-s.Changed()
-	whole, _ := s.ListTools(context.Background())
+	whole, _ := s.ListTools(t.Context())
 	if strings.Contains(string(early), "mail_send_mail") || !strings.Contains(string(whole), "mail_send_mail") {
 		t.Errorf("first the list is %s\nand then %s", early, whole)
 	}
 	r.gate.Offer("mail", nil)
 	r.gate.Offer("mail", raws(definitions["mail"]))
-	if again, _ := s.ListTools(context.Background()); string(again) != string(whole) {
+	if again, _ := s.ListTools(t.Context()); string(again) != string(whole) {
 		t.Errorf("a list that was given moved: %s", again)
 	}
 }
@@ -792,13 +793,13 @@ func TestSpendIsNeverExceededByCallsSideBySide(t *testing.T) {
 	s := r.open(t, Identity{})
 	var wg sync.WaitGroup
 	for range 50 {
-		wg.Go(func() { through(s, "hub/get_issue", `{}`) })
+		wg.Go(func() { through(t, s, "hub/get_issue", `{}`) })
 	}
 	wg.Wait()
 	if got := len(r.caller.calls()); got != 7 {
 		t.Errorf("%d calls ran, want 7", got)
 	}
-	if got := decode(t, through(s, "hub/get_issue", `{}`)).text(); !strings.HasPrefix(got, "refused [spend]") {
+	if got := decode(t, through(t, s, "hub/get_issue", `{}`)).text(); !strings.HasPrefix(got, "refused [spend]") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -823,7 +824,7 @@ func TestTheAgentCanOnlyAddCaution(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.open(t, Identity{})
 	before := s.Engagement().Limits
-	out := s.Call(context.Background(), Request{Name: "engage", Args: json.RawMessage(`{"act":"operate","stakes":"irreversible","domains":["messaging"]}`)})
+	out := s.Call(t.Context(), Request{Name: "engage", Args: json.RawMessage(`{"act":"operate","stakes":"irreversible","domains":["messaging"]}`)})
 	if got := decode(t, out); got.IsError || !strings.Contains(got.text(), "irreversible") {
 		t.Fatalf("got %s", out.Result)
 	}
@@ -832,7 +833,7 @@ func TestTheAgentCanOnlyAddCaution(t *testing.T) {
 	if !after.IsAtMost(before) {
 		t.Errorf("engage widened %+v to %+v", before, after)
 	}
-	if out := through(s, "hub/create_issue", `{"title":"t"}`); out.Ask == nil {
+	if out := through(t, s, "hub/create_issue", `{"title":"t"}`); out.Ask == nil {
 		t.Errorf("with irreversible stakes a write gives %+v", out)
 	}
 	if s.Prompt(engagement.NeutralReading()) {
@@ -881,7 +882,7 @@ func TestACallWaitsForAServerThatStarts(t *testing.T) {
 	r.caller.ready = make(chan struct{})
 	s := r.open(t, Identity{})
 	done := make(chan Outcome)
-	go func() { done <- through(s, "hub/get_issue", `{}`) }()
+	go func() { done <- through(t, s, "hub/get_issue", `{}`) }()
 	r.gate.Offer("hub", raws(definitions["hub"]))
 	close(r.caller.ready)
 	if out := <-done; out.Result == nil || len(r.caller.calls()) != 1 {
@@ -892,30 +893,30 @@ func TestACallWaitsForAServerThatStarts(t *testing.T) {
 func TestTheFallbackKeepsTheQuestion(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Fallback = engagement.FallbackDefer })
 	s := r.open(t, Identity{})
-	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
-	out := s.Resume(context.Background(), ask.Ticket, Reply{Action: NoAnswer}, Request{})
+	ask := through(t, s, "hub/delete_issue", `{"n":1}`).Ask
+	out := s.Resume(t.Context(), ask.Ticket, Reply{Action: NoAnswer}, Request{})
 	if got := decode(t, out); got.IsError || got.Meta["mcp-gate/ticket"] == nil {
 		t.Fatalf("silence gives %s", out.Result)
 	}
-	again := through(s, "hub/delete_issue", `{"n":1}`).Ask
+	again := through(t, s, "hub/delete_issue", `{"n":1}`).Ask
 	if again == nil || again.Ticket != ask.Ticket {
 		t.Fatalf("the same call asks anew: %+v", again)
 	}
 	check := func() string {
-		return decode(t, s.Call(context.Background(), Request{Name: "check_deferred", Args: json.RawMessage(`{"ticket":"` + ask.Ticket + `"}`)})).text()
+		return decode(t, s.Call(t.Context(), Request{Name: "check_deferred", Args: json.RawMessage(`{"ticket":"` + ask.Ticket + `"}`)})).text()
 	}
 	if got := check(); !strings.Contains(got, "pending") {
 		t.Errorf("check_deferred gives %s", got)
 	}
-	if _, err := inbox.NewForms(r.opts).Answer(context.Background(), ask.Ticket, inbox.AnswerOnce); err != nil {
+	if _, err := inbox.NewForms(r.opts).Answer(t.Context(), ask.Ticket, inbox.AnswerOnce); err != nil {
 		t.Fatal(err)
 	}
 	<-again.Decided // its watcher saw it
-	r.gate.RunAllowed(context.Background())
+	r.gate.RunAllowed(t.Context())
 	if got := r.caller.calls(); len(got) != 1 {
 		t.Fatalf("after a late yes %v was sent", got)
 	}
-	r.gate.RunAllowed(context.Background())
+	r.gate.RunAllowed(t.Context())
 	if got := check(); strings.Contains(got, "pending") || len(r.caller.calls()) != 1 {
 		t.Errorf("then check_deferred gives %s, and %v was sent", got, r.caller.calls())
 	}
@@ -927,17 +928,17 @@ func TestAResultThatNobodyGotIsGivenOnce(t *testing.T) {
 		return json.RawMessage(`{"content":[{"type":"text","text":"gone for ever"}]}`), nil
 	}
 	s := r.open(t, Identity{})
-	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
-	s.Resume(context.Background(), ask.Ticket, Reply{Action: NoAnswer}, Request{})
-	if _, err := inbox.NewForms(r.opts).Answer(context.Background(), ask.Ticket, inbox.AnswerOnce); err != nil {
+	ask := through(t, s, "hub/delete_issue", `{"n":1}`).Ask
+	s.Resume(t.Context(), ask.Ticket, Reply{Action: NoAnswer}, Request{})
+	if _, err := inbox.NewForms(r.opts).Answer(t.Context(), ask.Ticket, inbox.AnswerOnce); err != nil {
 		t.Fatal(err)
 	}
-	r.gate.RunAllowed(context.Background())
-	got := decode(t, through(s, "hub/delete_issue", `{"n":1}`))
+	r.gate.RunAllowed(t.Context())
+	got := decode(t, through(t, s, "hub/delete_issue", `{"n":1}`))
 	if !strings.Contains(got.text(), "gone for ever") || got.Meta["mcp-gate/ticket"] == nil || len(r.caller.calls()) != 1 {
 		t.Errorf("the repeated call gives %s", got.text())
 	}
-	if out := through(s, "hub/delete_issue", `{"n":1}`); out.Ask == nil {
+	if out := through(t, s, "hub/delete_issue", `{"n":1}`); out.Ask == nil {
 		t.Errorf("the third one gives %+v", out)
 	}
 }
@@ -945,9 +946,9 @@ func TestAResultThatNobodyGotIsGivenOnce(t *testing.T) {
 func TestAnotherGateRunsWhatADeadOneLeft(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Fallback = engagement.FallbackDefer })
 	s := r.open(t, Identity{})
-	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
-	s.Resume(context.Background(), ask.Ticket, Reply{Action: NoAnswer}, Request{})
-	if _, err := inbox.NewForms(r.opts).Answer(context.Background(), ask.Ticket, inbox.AnswerOnce); err != nil {
+	ask := through(t, s, "hub/delete_issue", `{"n":1}`).Ask
+	s.Resume(t.Context(), ask.Ticket, Reply{Action: NoAnswer}, Request{})
+	if _, err := inbox.NewForms(r.opts).Answer(t.Context(), ask.Ticket, inbox.AnswerOnce); err != nil {
 		t.Fatal(err)
 	}
 	for launch, runs := range map[string]int{"another-launch": 0, "hub-launch": 1} {
@@ -968,7 +969,7 @@ func TestAnotherGateRunsWhatADeadOneLeft(t *testing.T) {
 		}
 		second.Offer("hub", raws(definitions["hub"]))
 		before := len(r.caller.calls())
-		second.RunAllowed(context.Background())
+		second.RunAllowed(t.Context())
 		if got := len(r.caller.calls()) - before; got != runs {
 			t.Errorf("a gate that starts the server by %s ran %d calls, want %d", launch, got, runs)
 		}
@@ -989,18 +990,18 @@ func TestForThisSessionHoldsForTheseArguments(t *testing.T) {
 	}()
 	r.gate.Offer("hub", raws(definitions["hub"]))
 	s := r.open(t, Identity{})
-	ask := through(s, "hub/create_issue", `{"title":"t"}`).Ask
+	ask := through(t, s, "hub/create_issue", `{"title":"t"}`).Ask
 	if ask == nil || !strings.Contains(string(ask.Schema), "allow-session") {
 		t.Fatalf("asked %+v", ask)
 	}
-	s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow-session", time.Second}, Request{})
-	if out := through(s, "hub/create_issue", `{"title":"t"}`); out.Ask != nil || decode(t, out).IsError {
+	s.Resume(t.Context(), ask.Ticket, Reply{Accepted, "allow-session", time.Second}, Request{})
+	if out := through(t, s, "hub/create_issue", `{"title":"t"}`); out.Ask != nil || decode(t, out).IsError {
 		t.Errorf("the same call again gives %+v", out)
 	}
-	if out := through(s, "hub/create_issue", `{"title":"other"}`); out.Ask == nil {
+	if out := through(t, s, "hub/create_issue", `{"title":"other"}`); out.Ask == nil {
 		t.Errorf("other arguments give %+v", out)
 	}
-	if out := through(r.open(t, Identity{}), "hub/create_issue", `{"title":"t"}`); out.Ask == nil {
+	if out := through(t, r.open(t, Identity{}), "hub/create_issue", `{"title":"t"}`); out.Ask == nil {
 		t.Errorf("another session gives %+v", out)
 	}
 	if got := len(r.caller.calls()); got != 2 {
@@ -1012,12 +1013,12 @@ func TestACrashLeavesAnUnknownThatNobodyRepeats(t *testing.T) {
 	r := newRig(t, nil)
 	r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) { return nil, broken{true} }
 	s := r.open(t, Identity{})
-	ask := through(s, "hub/delete_issue", `{"n":1}`).Ask
-	out := s.Resume(context.Background(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{})
+	ask := through(t, s, "hub/delete_issue", `{"n":1}`).Ask
+	out := s.Resume(t.Context(), ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{})
 	if out.Error == nil || !strings.Contains(string(out.Error.Data), `"unknown"`) {
 		t.Fatalf("got %+v", out)
 	}
-	if got := decode(t, through(s, "hub/delete_issue", `{"n":1}`)).text(); !strings.HasPrefix(got, "refused [unsettled]") || len(r.caller.calls()) != 1 {
+	if got := decode(t, through(t, s, "hub/delete_issue", `{"n":1}`)).text(); !strings.HasPrefix(got, "refused [unsettled]") || len(r.caller.calls()) != 1 {
 		t.Errorf("the same call again gives %s", got)
 	}
 }
@@ -1077,7 +1078,7 @@ func withClass(s Server, tool string, class engagement.Permission) Server {
 // entries are the journal's, oldest first.
 func (r *rig) entries(t *testing.T) []checkpoint.Entry {
 	t.Helper()
-	all, err := r.store.Entries(context.Background(), "", "", 10)
+	all, err := r.store.Entries(t.Context(), "", "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1089,7 +1090,7 @@ func TestReviewActsShowsAndPutsBack(t *testing.T) {
 	r, s, root := reviewing(t, nil)
 	path := filepath.Join(root, "a.txt")
 	write := func(text string) Outcome {
-		return through(s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":%q}`, path, text))
+		return through(t, s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":%q}`, path, text))
 	}
 	if out := write("one\n"); out.Ask != nil || decode(t, out).IsError {
 		t.Fatalf("in review a write gives %+v", out)
@@ -1100,19 +1101,19 @@ func TestReviewActsShowsAndPutsBack(t *testing.T) {
 	if len(journal) != 2 || len(journal[1].Changes) != 1 || !strings.Contains(journal[1].Changes[0].Diff, "+two") {
 		t.Fatalf("the journal has %+v", journal)
 	}
-	if _, err := s.Undo(context.Background(), journal[0].ID, true); err == nil {
+	if _, err := s.Undo(t.Context(), journal[0].ID, true); err == nil {
 		t.Error("an entry is undone though a later call changed the file")
 	}
-	if _, err := s.Undo(context.Background(), journal[1].ID, true); err != nil {
+	if _, err := s.Undo(t.Context(), journal[1].ID, true); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "one\n" {
 		t.Errorf("after the undo the file holds %q", got)
 	}
-	if _, err := s.Undo(context.Background(), journal[1].ID, true); err == nil {
+	if _, err := s.Undo(t.Context(), journal[1].ID, true); err == nil {
 		t.Error("an entry is undone twice")
 	}
-	if _, err := s.Undo(context.Background(), journal[0].ID, true); err != nil {
+	if _, err := s.Undo(t.Context(), journal[0].ID, true); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -1135,7 +1136,7 @@ func TestReviewNeedsAWayBack(t *testing.T) {
 			if err := os.Symlink(t.TempDir(), filepath.Join(root, "link")); err != nil {
 				t.Fatal(err)
 			}
-			out := through(s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":"x"}`, tt.path(root)))
+			out := through(t, s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":"x"}`, tt.path(root)))
 			if out.Ask == nil || len(r.caller.calls()) != 0 {
 				t.Errorf("got %+v, want a question", out)
 			}
@@ -1167,7 +1168,7 @@ func TestAGrantIsSpentOnceWhereNoCopyCanBeTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for calls := 1; calls <= 3; calls++ {
-		out := through(s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":"%d"}`, path, calls))
+		out := through(t, s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":"%d"}`, path, calls))
 		if spent := calls > 2; (out.Ask != nil) != spent || !spent && decode(t, out).IsError {
 			t.Fatalf("call %d gives %+v", calls, out)
 		}
@@ -1200,14 +1201,14 @@ func TestADeclaredInverseTakesACallBack(t *testing.T) {
 		return &Inverse{Tool: "save_file", Args: json.RawMessage(`{"path":"","n":["$result/structuredContent/number"],"was":"$args/title"}`)}
 	}
 	r.gate.ruling().servers["hub"] = hub
-	if out := through(s, "hub/create_issue", `{"title":"t"}`); out.Result == nil || decode(t, out).IsError {
+	if out := through(t, s, "hub/create_issue", `{"title":"t"}`); out.Result == nil || decode(t, out).IsError {
 		t.Fatalf("got %+v", out)
 	}
 	journal := r.entries(t)
 	if len(journal) != 1 || string(journal[0].Inverse) != `{"tool":"hub/save_file","args":{"path":"","n":[7],"was":"t"}}` {
 		t.Fatalf("the journal has %+v", journal)
 	}
-	out, err := s.Undo(context.Background(), journal[0].ID, true)
+	out, err := s.Undo(t.Context(), journal[0].ID, true)
 	if err != nil || out.Ask == nil { // the inverse is a source-file write without a copy: it asks
 		t.Fatalf("undo gives %+v, %v", out, err)
 	}
@@ -1228,7 +1229,7 @@ func TestTheGatesOwnPromptsAndResource(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.open(t, Identity{})
 	ask := func(method, name, args string) Outcome {
-		return s.use(context.Background(), Request{Method: method, Name: name, Args: json.RawMessage(args)})
+		return s.use(t.Context(), Request{Method: method, Name: name, Args: json.RawMessage(args)})
 	}
 	for _, out := range []Outcome{ask("prompts/get", "prefix", `{"name":"prefix"}`), ask("resources/read", "gate://prefix", `{"uri":"gate://prefix"}`)} {
 		if !strings.Contains(string(out.Result), "create_issue") || !strings.Contains(string(out.Result), "load_tool") {

@@ -22,14 +22,14 @@ func TestACallWaitsForNoOtherServer(t *testing.T) {
 	})
 	r.caller.ready = make(chan struct{}) // one server never says what it has
 	s := r.open(t, Identity{})
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	s.Call(ctx, Request{Name: "hub_get_issue"})
 	if ctx.Err() != nil || len(r.caller.calls()) != 1 {
 		t.Errorf("a call of a tool that is known waited for another server; sent: %q", r.caller.calls())
 	}
 	close(r.caller.ready)
-	if out := s.Call(context.Background(), Request{Name: "late_tool"}); out.Error == nil {
+	if out := s.Call(t.Context(), Request{Name: "late_tool"}); out.Error == nil {
 		t.Errorf("a name that nobody knows: %+v", out)
 	}
 }
@@ -87,7 +87,7 @@ func TestAServerSeenWithoutToolsIsNotWaitedForAgain(t *testing.T) {
 		t.Error("the first list is said to need a server")
 	}
 	s := r.open(t, Identity{})
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	list, err := s.ListTools(ctx)
 	if err != nil || ctx.Err() != nil || !bytes.Contains(list, []byte("hub_get_issue")) {
@@ -104,7 +104,7 @@ func TestAServerSeenWithoutToolsIsNotWaitedForAgain(t *testing.T) {
 func TestAQuestionIsHeldOpenAsLongAsItsClientBears(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Waits = map[string]time.Duration{"patient": 3 * time.Minute} })
 	for client, want := range map[string]time.Duration{"patient": 3 * time.Minute, "another": time.Second, "": time.Second} {
-		if ask := through(r.open(t, Identity{Client: client}), "hub/delete_issue", `{"n":1}`).Ask; ask == nil || ask.Wait != want {
+		if ask := through(t, r.open(t, Identity{Client: client}), "hub/delete_issue", `{"n":1}`).Ask; ask == nil || ask.Wait != want {
 			t.Errorf("%q: %+v, want %v", client, ask, want)
 		}
 	}
@@ -122,7 +122,7 @@ func TestToolsThatNoListCanHoldAreToldOfInPart(t *testing.T) {
 	}
 	r.gate.Offer("hub", list)
 	text.Reset()
-	if _, err := r.open(t, Identity{}).ListTools(context.Background()); err != nil {
+	if _, err := r.open(t, Identity{}).ListTools(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if lines := bytes.Count(text.Bytes(), []byte("\n")); lines != toldOf+1 {

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -12,7 +11,7 @@ func TestANameThatIsNobodysIsSaidBack(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.open(t, Identity{})
 	say := func(name, args string) string {
-		out := s.Call(context.Background(), Request{Name: name, Args: json.RawMessage(args)})
+		out := s.Call(t.Context(), Request{Name: name, Args: json.RawMessage(args)})
 		if out.Error != nil {
 			return out.Error.Message
 		}
@@ -36,7 +35,7 @@ func TestANameThatIsNobodysIsSaidBack(t *testing.T) {
 	// Where tools are listed they have another name, and are not their own nearest.
 	for exposure, want := range map[Exposure]string{Direct: "give it to call_tool", Transparent: `hub/get_issue is called "get_issue" here`} {
 		listed := newRig(t, func(o *Options) { o.Profiles = map[string]Profile{"": {Exposure: exposure, Servers: []string{"hub"}}} }).open(t, Identity{})
-		out := listed.Call(context.Background(), Request{Name: "hub/get_issue", Args: json.RawMessage(`{}`)})
+		out := listed.Call(t.Context(), Request{Name: "hub/get_issue", Args: json.RawMessage(`{}`)})
 		if out.Error == nil || !strings.Contains(out.Error.Message, want) || strings.Contains(out.Error.Message, "there is no tool") {
 			t.Errorf("%s: got %+v", exposure, out)
 		}
@@ -44,12 +43,12 @@ func TestANameThatIsNobodysIsSaidBack(t *testing.T) {
 
 	// Of a server that does not run nobody can say that it has no such tool.
 	r.caller.down = errors.New("its process ended")
-	r.refusedAs(t, s.Call(context.Background(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/nope"}`)}), "server-down")
-	r.refusedAs(t, s.Call(context.Background(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"elsewhere/nope"}`)}), "unknown")
+	r.refusedAs(t, s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/nope"}`)}), "server-down")
+	r.refusedAs(t, s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"elsewhere/nope"}`)}), "unknown")
 	for exposure, name := range map[Exposure]string{Direct: "hub_nope", Transparent: "nope"} {
 		l := newRig(t, func(o *Options) { o.Profiles = map[string]Profile{"": {Exposure: exposure, Servers: []string{"hub"}}} })
 		l.caller.down = r.caller.down
-		out := l.open(t, Identity{}).Call(context.Background(), Request{Name: name, Args: json.RawMessage(`{}`)})
+		out := l.open(t, Identity{}).Call(t.Context(), Request{Name: name, Args: json.RawMessage(`{}`)})
 		if out.Error == nil || !strings.Contains(out.Error.Message, "its process ended") {
 			t.Errorf("%s: got %+v", exposure, out)
 		}
@@ -85,7 +84,7 @@ func TestWrongShapesSayNothingOfGo(t *testing.T) {
 			`{"artifact":5}`, `{"artifact":"a","bytes":{"from":"x"}}`, `{"artifact":"a","bytes":{"from":1.5}}`, `{"artifact":"a","lines":[]}`, `{"artifact":"a","columns":{}}`, `{"nope":1}`,
 			`{"act":5}`, `{"domains":"web"}`, `{"confidence":"x"}`, `{"name":{}}`, `{"names":[7]}`, `{"query":[]}`, `{"ticket":7}`, `{"limit":"x"}`,
 		} {
-			out := s.Call(context.Background(), Request{Name: name, Args: json.RawMessage(args)})
+			out := s.Call(t.Context(), Request{Name: name, Args: json.RawMessage(args)})
 			for _, word := range []string{"json:", "jsontext", "unmarshal", "Go ", "struct", "int64", "Query.", "RawMessage", "artifacts."} {
 				if strings.Contains(string(out.Result), word) && out.Error == nil {
 					t.Errorf("%s %s: got %s", name, args, out.Result)

@@ -316,7 +316,7 @@ func TestLogsReachWhoWantsThem(t *testing.T) {
 			}
 			c.answers["hub tools/call"] = func(ctx context.Context, _ string) (string, error) {
 				r.gate.Notice(ctx, "hub", "notifications/message", json.RawMessage(debug))
-				r.gate.Notice(context.Background(), "hub", "notifications/message", json.RawMessage(failed)) // it is the only call
+				r.gate.Notice(t.Context(), "hub", "notifications/message", json.RawMessage(failed)) // it is the only call
 				return `{"content":[]}`, nil
 			}
 			s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/get_issue"}`), Client: tt.client})

@@ -35,20 +35,20 @@ func without(alias string) func(*Options) {
 
 func (r *rig) found(t *testing.T, s *Session, query string) string {
 	t.Helper()
-	return decode(t, s.Call(context.Background(), Request{Name: "find_tools", Args: json.RawMessage(fmt.Sprintf(`{"query":%q}`, query))})).text()
+	return decode(t, s.Call(t.Context(), Request{Name: "find_tools", Args: json.RawMessage(fmt.Sprintf(`{"query":%q}`, query))})).text()
 }
 
 func TestServersThatComeAndGo(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.open(t, Identity{})
-	list, err := s.ListTools(context.Background())
+	list, err := s.ListTools(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	begins := s.Prefix().Plain()
 
 	r.rule(t, without("mail"))
-	out := through(s, "mail/get_mail", `{}`)
+	out := through(t, s, "mail/get_mail", `{}`)
 	r.refusedAs(t, out, "unknown")
 	if got := decode(t, out).text(); !strings.Contains(got, "its owner took server mail out of the configuration") {
 		t.Errorf("a tool of a server that is gone gives %s", got)
@@ -60,7 +60,7 @@ func TestServersThatComeAndGo(t *testing.T) {
 	if got := r.found(t, s, "get a mail"); strings.Contains(got, "mail/") {
 		t.Errorf("its tools are found again: %s", got)
 	}
-	if out := through(s, "hub/get_issue", `{"n":1}`); decode(t, out).IsError {
+	if out := through(t, s, "hub/get_issue", `{"n":1}`); decode(t, out).IsError {
 		t.Errorf("the one that stays gives %s", out.Result)
 	}
 
@@ -69,7 +69,7 @@ func TestServersThatComeAndGo(t *testing.T) {
 	if got := r.found(t, s, "get a mail"); !strings.Contains(got, "mail/get_mail") {
 		t.Errorf("back again, its tools are not found: %s", got)
 	}
-	now, err := s.ListTools(context.Background())
+	now, err := s.ListTools(t.Context())
 	if err != nil || string(now) != string(list) || s.Prefix().Plain() != begins {
 		t.Errorf("list or prefix of the session moved: %v", err)
 	}
@@ -85,10 +85,10 @@ func TestADirectNameOfAServerThatIsGoneSaysSo(t *testing.T) {
 	all, hub := r.open(t, Identity{}), r.open(t, Identity{Principal: "local", Scope: policy.ScopeAdmin, Profile: "hub"})
 	r.rule(t, without("mail"))
 	call := Request{Name: "mail_get_mail", Args: json.RawMessage(`{}`)}
-	if out := all.Call(context.Background(), call); out.Error == nil || !strings.Contains(out.Error.Message, "took server mail out") {
+	if out := all.Call(t.Context(), call); out.Error == nil || !strings.Contains(out.Error.Message, "took server mail out") {
 		t.Errorf("got %+v", out)
 	}
-	if out := hub.Call(context.Background(), call); out.Error == nil || strings.Contains(out.Error.Message, "took") {
+	if out := hub.Call(t.Context(), call); out.Error == nil || strings.Contains(out.Error.Message, "took") {
 		t.Errorf("a session that never saw the server is told of it: %+v", out)
 	}
 }
@@ -99,9 +99,9 @@ func TestAChangedServerHasToShowItself(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.open(t, Identity{})
 	r.rule(t, func(o *Options) { o.Servers[0].ID, o.Servers[0].Launch = "other-id", "other-launch" })
-	r.refusedAs(t, through(s, "hub/get_issue", `{"n":1}`), "unknown")
+	r.refusedAs(t, through(t, s, "hub/get_issue", `{"n":1}`), "unknown")
 	r.gate.Offer("hub", raws(definitions["hub"]))
-	if out := through(s, "hub/get_issue", `{"n":1}`); decode(t, out).IsError {
+	if out := through(t, s, "hub/get_issue", `{"n":1}`); decode(t, out).IsError {
 		t.Errorf("once it has, it gives %s", out.Result)
 	}
 }
@@ -112,10 +112,10 @@ func TestACallSaysForWhichServerItWasJudged(t *testing.T) {
 	launched := &launches{scripted: r.caller}
 	r.gate.opts.Caller = launched
 	s := r.open(t, Identity{})
-	through(s, "hub/get_issue", `{"n":1}`)
+	through(t, s, "hub/get_issue", `{"n":1}`)
 	r.rule(t, func(o *Options) { o.Servers[0].Launch = "other-launch" })
 	r.gate.Offer("hub", raws(definitions["hub"]))
-	through(s, "hub/get_issue", `{"n":1}`)
+	through(t, s, "hub/get_issue", `{"n":1}`)
 	if want := []string{"hub-launch", "other-launch"}; !slices.Equal(launched.seen, want) {
 		t.Errorf("got %v, want %v", launched.seen, want)
 	}
@@ -142,22 +142,22 @@ func TestAYesDoesNotOutliveTheServersEntry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(o *Options) { o.Fallback = engagement.FallbackDefer })
 			s := r.open(t, Identity{})
-			waits := through(s, "hub/delete_issue", `{"n":1}`).Ask
-			left := through(s, "hub/delete_issue", `{"n":2}`).Ask
-			s.Resume(context.Background(), left.Ticket, Reply{Action: NoAnswer}, Request{})
+			waits := through(t, s, "hub/delete_issue", `{"n":1}`).Ask
+			left := through(t, s, "hub/delete_issue", `{"n":2}`).Ask
+			s.Resume(t.Context(), left.Ticket, Reply{Action: NoAnswer}, Request{})
 			r.rule(t, edit)
 			r.gate.Offer("hub", raws(definitions["hub"]))
-			out := s.Resume(context.Background(), waits.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{})
+			out := s.Resume(t.Context(), waits.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{})
 			if got := decode(t, out); !got.IsError {
 				t.Errorf("the one that waited gives %s", out.Result)
 			}
-			if _, err := inbox.NewForms(r.opts).Answer(context.Background(), left.Ticket, inbox.AnswerOnce); err != nil {
+			if _, err := inbox.NewForms(r.opts).Answer(t.Context(), left.Ticket, inbox.AnswerOnce); err != nil {
 				t.Fatal(err)
 			}
-			r.gate.RunAllowed(context.Background())
-			r.gate.RunAllowed(context.Background())
+			r.gate.RunAllowed(t.Context())
+			r.gate.RunAllowed(t.Context())
 			for _, id := range []string{waits.Ticket, left.Ticket} {
-				if ticket, err := r.inbox.Ticket(context.Background(), id); err != nil || ticket.State != inbox.Stale {
+				if ticket, err := r.inbox.Ticket(t.Context(), id); err != nil || ticket.State != inbox.Stale {
 					t.Errorf("a ticket is %v: %s, %v", ticket.State, ticket.Note, err)
 				}
 			}
@@ -172,13 +172,13 @@ func TestAYesDoesNotOutliveTheServersEntry(t *testing.T) {
 func TestAYesStaysWhereTheServersEntryDoes(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Fallback = engagement.FallbackDefer })
 	s := r.open(t, Identity{})
-	left := through(s, "hub/delete_issue", `{"n":2}`).Ask
-	s.Resume(context.Background(), left.Ticket, Reply{Action: NoAnswer}, Request{})
+	left := through(t, s, "hub/delete_issue", `{"n":2}`).Ask
+	s.Resume(t.Context(), left.Ticket, Reply{Action: NoAnswer}, Request{})
 	r.rule(t, without("mail"))
-	if _, err := inbox.NewForms(r.opts).Answer(context.Background(), left.Ticket, inbox.AnswerOnce); err != nil {
+	if _, err := inbox.NewForms(r.opts).Answer(t.Context(), left.Ticket, inbox.AnswerOnce); err != nil {
 		t.Fatal(err)
 	}
-	r.gate.RunAllowed(context.Background())
+	r.gate.RunAllowed(t.Context())
 	if sent := r.caller.calls(); len(sent) != 1 {
 		t.Errorf("%v was sent", sent)
 	}
@@ -239,7 +239,7 @@ func TestTheRecordOfAServerCountsWhereItIsTheSame(t *testing.T) {
 	if got := r.found(t, s, "get one issue"); !strings.Contains(got, "hub/get_issue") {
 		t.Errorf("what is on record is not found: %s", got)
 	}
-	r.refusedAs(t, through(s, "hub/get_issue", `{"n":1}`), "unverified") // it has not shown itself
+	r.refusedAs(t, through(t, s, "hub/get_issue", `{"n":1}`), "unverified") // it has not shown itself
 }
 
 type onFile map[string][]catalog.Entry

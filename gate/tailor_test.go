@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -21,7 +20,7 @@ var wide = []string{
 // listed are the definitions of a session, by name.
 func listed(t *testing.T, s *Session) map[string]json.RawMessage {
 	t.Helper()
-	raw, err := s.ListTools(context.Background())
+	raw, err := s.ListTools(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +67,7 @@ func TestAClientGetsWhatItBears(t *testing.T) {
 			if again := listed(t, r.open(t, Identity{Principal: "local/strict", Client: "strict", Scope: policy.ScopeAdmin})); string(again[name]) != string(given[name]) {
 				t.Errorf("the next session gets %s, not %s", again[name], given[name])
 			}
-			out := strict.Call(context.Background(), Request{Name: name, Args: json.RawMessage(`{"` + id + `": "7", "n":1}`), CanAsk: true})
+			out := strict.Call(t.Context(), Request{Name: name, Args: json.RawMessage(`{"` + id + `": "7", "n":1}`), CanAsk: true})
 			if sent := r.caller.calls(); out.Error != nil || len(sent) != 1 || !strings.Contains(sent[0], `{"row id": "7", "n":1}`) {
 				t.Fatalf("got %s %v, and sent %v", out.Result, out.Error, sent)
 			}
@@ -76,8 +75,8 @@ func TestAClientGetsWhatItBears(t *testing.T) {
 			r.caller.sent = nil
 			r.caller.mu.Unlock()
 			// What only the server's own schema forbids is refused all the same.
-			r.refusedAs(t, strict.Call(context.Background(), Request{Name: name, Args: json.RawMessage(`{"` + id + `":"7","n":0}`), CanAsk: true}), "arguments")
-			r.refusedAs(t, strict.Call(context.Background(), Request{Name: name, Args: json.RawMessage(`{"` + id + `":"7"}`), CanAsk: true}), "arguments")
+			r.refusedAs(t, strict.Call(t.Context(), Request{Name: name, Args: json.RawMessage(`{"` + id + `":"7","n":0}`), CanAsk: true}), "arguments")
+			r.refusedAs(t, strict.Call(t.Context(), Request{Name: name, Args: json.RawMessage(`{"` + id + `":"7"}`), CanAsk: true}), "arguments")
 		})
 	}
 }
@@ -97,7 +96,7 @@ func TestShortNamesLeadBack(t *testing.T) {
 			continue
 		}
 		before := len(r.caller.calls())
-		out := s.Call(context.Background(), Request{Name: name, Args: json.RawMessage(`{"n":1,"title":"x"}`), CanAsk: true})
+		out := s.Call(t.Context(), Request{Name: name, Args: json.RawMessage(`{"n":1,"title":"x"}`), CanAsk: true})
 		switch {
 		case out.Error != nil:
 			t.Errorf("%q: %v", name, out.Error)
@@ -128,7 +127,7 @@ func TestMetaToolsAreInStrictFormToo(t *testing.T) {
 			}
 		}
 	}
-	if out := through(s, "hub/get_issue", `{"n":1}`); out.Error != nil || len(r.caller.calls()) != 1 {
+	if out := through(t, s, "hub/get_issue", `{"n":1}`); out.Error != nil || len(r.caller.calls()) != 1 {
 		t.Errorf("got %s %v", out.Result, out.Error)
 	}
 }
