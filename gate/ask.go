@@ -138,7 +138,7 @@ func (m matcher) holds(r policy.Record) (bool, error) {
 	return rules.Evaluate(q).Do == policy.DoAllow, nil
 }
 
-func (s *Session) matcher(c *call) matcher { return matcher{s.request(c), s.g.opts.Resolve} }
+func (s *Session) matcher(c *call) matcher { return matcher{s.request(c, s.rank()), s.g.opts.Resolve} }
 
 // need is the proof that a decision about the call needs.
 func (s *Session) need(c *call) inbox.Level {

@@ -142,17 +142,28 @@ func (s *Session) reach(c *call) policy.Level {
 	return best
 }
 
-// ruled holds the owner's rules against a call.
+// ruled holds the owner's rules against a call, and against the same call as if
+// those had made it whom the session works for.
 func (s *Session) ruled(c *call) policy.Outcome {
-	return s.g.ruling().rules.Evaluate(s.request(c))
+	rules, own := s.g.ruling().rules, s.rank()
+	out := rules.Evaluate(s.request(c, own))
+	for _, over := range s.who.Over {
+		if over != own {
+			out = out.Meet(rules.Evaluate(s.request(c, over)))
+		}
+	}
+	return out
 }
 
-// request is what the owner's rules look at.
-func (s *Session) request(c *call) policy.Request {
+// rank is what the session is to the owner's rules.
+func (s *Session) rank() Rank { return Rank{s.who.Principal, s.who.Scope} }
+
+// request is what the owner's rules look at where a call is somebody's.
+func (s *Session) request(c *call, of Rank) policy.Request {
 	q := policy.Request{
 		Tool: c.entry.ID, NameUnique: s.set().Unique(c.entry.ID.Tool),
 		Class: c.entry.Class.Permission, Egress: c.entry.Class.Egress,
-		Principal: s.who.Principal, Scope: s.who.Scope,
+		Principal: of.Principal, Scope: of.Scope,
 		Args: c.args, ArgsUnknown: c.unseen,
 	}
 	if c.unseen {

@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/mcp-gate/mcp-gate/prefix"
 )
 
 // A session may work for another, its parent, as a sub-agent's does. Its
-// authority is met with the parent's as it is at each call, its spend comes off
-// the parent's account, and it is given the parent's list and prefix. The two
+// authority is met with the parent's as it is at each call, rules about the
+// parent's principal and scope hold for it too, its spend comes off the parent's
+// account, what it reads marks the parent's conversation, and it is given the
+// parent's list and prefix. The two
 // need not share a process: a change of the parent's is in the store before it is
 // answered, and the last record stands once the parent is gone.
 
@@ -53,11 +56,12 @@ func (g *Gate) join(ctx context.Context, who Identity) (Identity, Given, error) 
 	if who.Profile != "" && who.Profile != of.Profile {
 		return who, given, fmt.Errorf("a session that works for %s has its profile, %q, not %q", who.Parent, of.Profile, who.Profile)
 	}
-	who.Profile, who.Client, who.Conversation = of.Profile, of.Client, of.Conversation
+	who.Profile, who.Client, who.Conversation = of.Profile, of.Client, parent.account()
 	if who.Principal == "" {
 		who.Principal = of.Principal
 	}
 	who.Account = parent.purse()
+	who.Over = append(slices.Clone(of.Over), parent.rank())
 	return who, given, nil
 }
 

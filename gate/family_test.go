@@ -103,6 +103,42 @@ func TestASessionMayNeverMoreThanTheOneItWorksFor(t *testing.T) {
 	}
 }
 
+// Rules about a parent's principal or scope hold for whoever works for it under
+// another one, and what the two read taints one conversation.
+func TestASessionIsUnderTheRulesOfTheOneItWorksFor(t *testing.T) {
+	rules, err := policy.Compile([]policy.Record{
+		{Do: "deny", Tools: policy.Words{"hub/get_issue"}, Principal: policy.Words{"editor"}},
+		{Do: "deny", Tools: policy.Words{"hub/*"}, Scope: policy.Words{"write"}, Args: map[string]policy.ArgRecord{"/path": {PathUnder: policy.Words{"/etc"}}}},
+		{Do: "ask", Tools: policy.Words{"hub/create_issue"}, Principal: policy.Words{"editor"}},
+		{Do: "allow", Tools: policy.Words{"hub/create_issue"}, Principal: policy.Words{"helper"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := twoGates(t, func(o *Options) { o.Rules = rules })
+	parent := a.open(t, Identity{Principal: "editor", Scope: policy.ScopeWrite})
+	for _, g := range []*rig{a, b} {
+		child, err := g.gate.Open(t.Context(), Identity{Principal: "helper", Scope: policy.ScopeAdmin, Parent: parent.ID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		grandchild, err := g.gate.Open(t.Context(), Identity{Principal: "other", Scope: policy.ScopeAdmin, Parent: child.ID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*Session{parent, child, grandchild} {
+			g.refusedAs(t, through(t, s, "hub/get_issue", `{"n":1}`), "rule")
+			g.refusedAs(t, through(t, s, "hub/create_issue", `{"path":"/etc/passwd"}`), "rule")
+			if out := through(t, s, "hub/create_issue", `{"title":"x"}`); out.Ask == nil {
+				t.Errorf("%s is not asked about: %s", s.Principal(), out.Result)
+			}
+			if s.account() != parent.account() {
+				t.Errorf("what %s reads taints %q, not %q", s.Principal(), s.account(), parent.account())
+			}
+		}
+	}
+}
+
 func TestAFamilySpendsFromOneAccount(t *testing.T) {
 	five := int64(5)
 	a, b := twoGates(t, func(o *Options) { o.Spend.Calls = &five })

@@ -26,6 +26,15 @@ type Identity struct {
 	// Account is what the session's spend is taken off: the parent's; "" is its
 	// own. [Gate.Open] sets it.
 	Account string
+	// Over are those whom it works for, whose rules hold for it too; [Gate.Open]
+	// sets it.
+	Over []Rank
+}
+
+// A Rank is what the owner's rules tell callers apart by.
+type Rank struct {
+	Principal string
+	Scope     policy.Scope
 }
 
 // Request is one tools/call, or another request that goes to a server, as the

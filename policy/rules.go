@@ -174,6 +174,30 @@ func (out *Outcome) add(rule *rule, q *Request, args *lazyArgs) {
 	}
 }
 
+// Meet returns what holds where both outcomes do: the stronger one, and no yes
+// unless both are.
+func (out Outcome) Meet(other Outcome) Outcome {
+	weak, strong := out, other
+	if strong.weakness() > weak.weakness() {
+		weak, strong = strong, weak
+	}
+	strong.NamesTool = out.NamesTool && other.NamesTool
+	strong.Failed, strong.Open = slices.Concat(strong.Failed, weak.Failed), slices.Concat(strong.Open, weak.Open)
+	return strong
+}
+
+// weakness orders outcomes, the strongest first: that no rule matched is less
+// than any but a yes.
+func (out Outcome) weakness() Do {
+	switch out.Do {
+	case 0:
+		return DoAllow
+	case DoAllow:
+		return DoAllow + 1
+	}
+	return out.Do
+}
+
 // appliesTo reports whether everything but the arguments matches.
 func (r *rule) appliesTo(q *Request) bool {
 	return r.matchesTool(q.Tool, q.NameUnique) &&

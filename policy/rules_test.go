@@ -567,3 +567,22 @@ func TestRulesThatDoNotMatchAllocateNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestOutcomesMeetInTheStronger(t *testing.T) {
+	hide, deny, ask, wait, none := Outcome{Do: DoHide}, Outcome{Do: DoDeny}, Outcome{Do: DoAsk}, Outcome{Do: DoDefer}, Outcome{}
+	allow, named := Outcome{Do: DoAllow}, Outcome{Do: DoAllow, NamesTool: true}
+	order := []Outcome{hide, deny, ask, wait, none, allow}
+	for i, a := range order {
+		for j, b := range order {
+			if got := a.Meet(b); !reflect.DeepEqual(got, order[min(i, j)]) {
+				t.Errorf("%v and %v meet in %v", a, b, got)
+			}
+		}
+	}
+	if got := named.Meet(allow); got.NamesTool {
+		t.Error("only one of the two names the tool")
+	}
+	if got := named.Meet(named); !got.NamesTool {
+		t.Error("both name the tool")
+	}
+}
