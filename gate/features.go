@@ -104,6 +104,7 @@ func (f *features) waker() chan struct{} {
 // listings that may be asked for and held of one server and kind.
 const (
 	maxListPages = 1000
+	maxEmptyList = 10 // pages in a row
 	maxListBytes = 64 << 20
 )
 
@@ -177,7 +178,7 @@ func (g *Gate) fetch(ctx context.Context, server string, kind Kind) (items []ite
 	k := kinds[kind]
 	var params json.RawMessage
 	keys, cursors := map[string]bool{}, map[string]bool{}
-	size, ttl := 0, time.Duration(-1)
+	size, empty, ttl := 0, 0, time.Duration(-1)
 	for page := 1; ; page++ {
 		result, err := g.opts.Caller.Call(ctx, server, k.method, params, nil)
 		if err != nil {
@@ -205,16 +206,26 @@ func (g *Gate) fetch(ctx context.Context, server string, kind Kind) (items []ite
 		}
 		before := len(items)
 		items = g.addPage(server, kind, items, entries, keys)
+		if empty++; len(entries) > 0 {
+			empty = 0
+		}
 		switch {
 		case r.Cursor == nil: // an empty one is a cursor
-			return items, ttl, nil
-		case cursors[*r.Cursor] || len(items) == before && page > 1 || page == maxListPages:
+			return sorted(items), ttl, nil
+		case cursors[*r.Cursor] || len(items) == before && empty == 0 && page > 1 || empty == maxEmptyList || page == maxListPages:
 			g.opts.Log.Warn("a list does not end: no further page was asked for", "server", server, "method", k.method, "pages", page)
-			return items, ttl, nil
+			return sorted(items), ttl, nil
 		}
 		cursors[*r.Cursor] = true
 		params = append(strictjson.AppendString([]byte(`{"cursor":`), *r.Cursor), '}')
 	}
+}
+
+// sorted puts a list into the order of its keys, bytewise, as tools are: some
+// servers give their own in another order at each start.
+func sorted(items []item) []item {
+	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.key, b.key) })
+	return items
 }
 
 // addPage adds the entries of a page that have a name nobody had before.
@@ -242,7 +253,7 @@ type List struct {
 }
 
 // List returns the list of a kind, of all servers that the session shows, in
-// the order of their aliases and each in its own order. It waits, up to
+// the order of their aliases and each in the order of its keys. It waits, up to
 // Options.FirstList, for servers that start; one that does not answer in that
 // time is there with its last list.
 func (s *Session) List(ctx context.Context, kind Kind) List {

@@ -134,7 +134,7 @@ func TestListsOfSeveralServersNeverCollide(t *testing.T) {
 		kind Kind
 		want string
 	}{
-		{Prompts, `[{"name":"hub_summary", "title":"<Sum & up>","x":1e400},{"name":"hub_dot_ted_HASH"},{"name":"mail_summary"}]`},
+		{Prompts, `[{"name":"hub_dot_ted_HASH"},{"name":"hub_summary", "title":"<Sum & up>","x":1e400},{"name":"mail_summary"}]`},
 		{Resources, `[{"uri":"mcp-gate://hub/doc://one","name":"one"},{"uri":"mcp-gate://hub/file:///a%20b?x#y","name":"two"},{"uri":"mcp-gate://mail/doc://one","name":"mine"}]`},
 		{Templates, `[{"uriTemplate":"mcp-gate://hub/doc://{id}/part","name":"part"},{"uriTemplate":"mcp-gate://mail/mail://box/{id}","name":"mail"}]`},
 	}
@@ -304,6 +304,9 @@ func TestListsAreFollowedToTheirEnd(t *testing.T) {
 	}{
 		{"an empty cursor is one", "a b", map[string]string{"": `{"prompts":[{"name":"a"}],"nextCursor":""}`, `{"cursor":""}`: `{"prompts":[{"name":"b"}]}`}},
 		{"a cursor that stands still", "a", map[string]string{"": `{"prompts":[{"name":"a"}],"nextCursor":"x"}`, `{"cursor":"x"}`: `{"prompts":[{"name":"a"}],"nextCursor":"x"}`}},
+		{"an empty page in between, and the order of names", "a b c", map[string]string{"": `{"prompts":[{"name":"c"},{"name":"b"}],"nextCursor":"x"}`,
+			`{"cursor":"x"}`: `{"prompts":[],"nextCursor":"y"}`, `{"cursor":"y"}`: `{"prompts":[{"name":"a"}]}`}},
+		{"a page of what came before", "a", map[string]string{"": `{"prompts":[{"name":"a"}],"nextCursor":"x"}`, `{"cursor":"x"}`: `{"prompts":[{"name":"a"}],"nextCursor":"y"}`}},
 		{"entries that are none", "a", map[string]string{"": `{"prompts":[null,{"name":""},{"title":"x"},{"name":7},{"name":"a"},{"name":"a"}]}`}},
 		{"keys of the gate are taken out", "a", map[string]string{"": `{"prompts":[{"name":"a","_meta":{"mcp-gate/ticket":1}}]}`}},
 		{"what is no list", "", map[string]string{"": `{"prompts":{}}`}},
@@ -323,6 +326,18 @@ func TestListsAreFollowedToTheirEnd(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestEmptyPagesWithoutEnd(t *testing.T) {
+	c, r, _ := openShop(t, nil)
+	asked := 0
+	c.answers["hub prompts/list"] = func(context.Context, string) (string, error) {
+		asked++
+		return fmt.Sprintf(`{"prompts":[],"nextCursor":"%d"}`, asked), nil
+	}
+	if items := r.gate.items(t.Context(), "hub", Prompts); len(items) != 0 || asked != maxEmptyList {
+		t.Errorf("got %v after %d pages, want none after %d", items, asked, maxEmptyList)
 	}
 }
 
