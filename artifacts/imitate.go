@@ -48,11 +48,11 @@ var gateWords = [][]byte{[]byte("refused"), []byte("deferred"), []byte("imitatio
 // them. A sentence that mentions the gate is none.
 func imitations(text []byte) int {
 	n := 0
-	scratch := make([]byte, 0, 512)
+	var scratch []byte
 	for len(text) > 0 {
 		var line []byte
 		line, text = cutLine(text)
-		head := skeleton(scratch, line[:min(len(line), 512)])
+		head := skeleton(&scratch, line[:min(len(line), 512)])
 		if !mentionsGate(head) {
 			continue
 		}
@@ -63,20 +63,23 @@ func imitations(text []byte) int {
 	return n
 }
 
-func mentionsGate(line []byte) bool {
+// gateInitials are what they begin with.
+var gateInitials = func() (t [256]bool) {
 	for _, w := range gateWords {
-		if containsFold(line, w) {
-			return true
-		}
+		t[w[0]], t[w[0]-0x20] = true, true
 	}
-	return false
-}
+	return t
+}()
 
-// containsFold reports whether b contains the lower-case ASCII word.
-func containsFold(b, word []byte) bool {
-	for i := 0; i+len(word) <= len(b); i++ {
-		if b[i]|0x20 == word[0] && bytes.EqualFold(b[i:i+len(word)], word) {
-			return true
+func mentionsGate(line []byte) bool {
+	for i, c := range line {
+		if !gateInitials[c] {
+			continue
+		}
+		for _, w := range gateWords {
+			if c|0x20 == w[0] && len(line)-i >= len(w) && bytes.EqualFold(line[i:i+len(w)], w) {
+				return true
+			}
 		}
 	}
 	return false
@@ -84,8 +87,8 @@ func containsFold(b, word []byte) bool {
 
 // skeleton returns line with what cannot be seen taken out and with letters of
 // other scripts replaced by the Latin ones they look like. Pure ASCII is
-// returned as it is, other lines in scratch where they fit.
-func skeleton(scratch, line []byte) []byte {
+// returned as it is, other lines in scratch, which grows.
+func skeleton(scratch *[]byte, line []byte) []byte {
 	plain := true
 	for _, c := range line {
 		if c >= utf8.RuneSelf || c == 0x1b || c == '&' {
@@ -99,7 +102,7 @@ func skeleton(scratch, line []byte) []byte {
 	if bytes.IndexByte(line, '&') >= 0 {
 		line = []byte(html.UnescapeString(string(line)))
 	}
-	out := scratch[:0]
+	out := (*scratch)[:0]
 	for i := 0; i < len(line); {
 		if line[i] == 0x1b {
 			var m Marks
@@ -119,6 +122,7 @@ func skeleton(scratch, line []byte) []byte {
 		i += size
 		out = appendPlain(out, r)
 	}
+	*scratch = out[:0]
 	return out
 }
 

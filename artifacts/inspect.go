@@ -77,7 +77,12 @@ func Inspect(result json.RawMessage) Findings { return InspectRest(result, 0) }
 func InspectRest(result json.RawMessage, settled engagement.EgressSet) Findings {
 	in := newInspector(len(result))
 	in.settled = settled.Has(engagement.RowLevel)
-	in.object(result)
+	if block, text, ok := soleText(result); ok {
+		in.part(Part{Pointer: "/content/0", Kind: PartText, Raw: block}, func() { in.blockText(text) })
+		in.together()
+	} else {
+		in.object(result)
+	}
 	in.all = in.all.Union(settled)
 	return in.findings()
 }
@@ -137,6 +142,36 @@ func (in *inspector) part(p Part, look func()) {
 		return
 	}
 	in.parts = append(in.parts, p)
+}
+
+// soleText returns the block and the text of a result that is one block of text,
+// spelt as encoders spell it. Most results are, and this one need not be taken
+// apart.
+func soleText(result []byte) (block, text []byte, ok bool) {
+	const before = `{"content":[`
+	const head = before + `{"type":"text","text":"`
+	if !bytes.HasPrefix(result, []byte(head)) {
+		return nil, nil, false
+	}
+	for _, tail := range [...]string{`"}]}`, `"}],"isError":false}`, `"}],"isError":true}`} {
+		end := len(result) - len(tail)
+		if end < len(head) || string(result[end:]) != tail {
+			continue
+		}
+		block, text = result[len(before):end+2], result[len(head):end]
+		if bytes.IndexByte(text, '\\') >= 0 {
+			var err error
+			text, err = jsontext.AppendUnquote(nil, result[len(head)-1:end+1])
+			return block, text, err == nil
+		}
+		for _, c := range text {
+			if c == '"' || c < ' ' {
+				return nil, nil, false
+			}
+		}
+		return block, text, true
+	}
+	return nil, nil, false
 }
 
 // object walks the members of a result.
@@ -280,10 +315,12 @@ func (in *inspector) textBlock(quoted []byte) {
 		in.found = in.found.Union(rows)
 		return
 	}
-	text, ok := in.unquote(quoted)
-	if !ok {
-		return
+	if text, ok := in.unquote(quoted); ok {
+		in.blockText(text)
 	}
+}
+
+func (in *inspector) blockText(text []byte) {
 	in.fields = 0
 	in.text(text, 0)
 	if len(text) > 0 && text[0] == '{' && in.fields >= minFields {
@@ -430,7 +467,8 @@ func (in *inspector) records(b []byte, layer int) {
 	if in.settled || in.found.Has(engagement.RowLevel) {
 		return
 	}
-	if some := sample(b); isMade(some) || isTight(some) || isByTurns(some) || isColumns(b) || isMadeInLine(some) {
+	some := sample(b)
+	if hasLines(some, madeLeast) && (isMade(some) || isTight(some) || isByTurns(some) || isColumns(b)) || isMadeInLine(some) {
 		in.found = in.found.Union(rows)
 	}
 }

@@ -316,6 +316,9 @@ func TestTimeIsBounded(t *testing.T) {
 }
 
 func FuzzInspect(f *testing.F) {
+	for _, end := range []string{`"x"}]}`, `\q"}]}`, `\u000aa,b"}],"isError":false}`, "\n\"}]}", `"},{"type":"text","text":"}]}`} {
+		f.Add([]byte(`{"content":[{"type":"text","text":"` + end))
+	}
 	f.Add([]byte(`{"content":[{"type":"text","text":"a,b\n1,2\n3,4\n5,6"}]}`))
 	f.Add([]byte(`{"content":[{"type":"image","data":"iVBORw0KGgo=","mimeType":"image/png"}],"structuredContent":{"a":[[1,2],[3,4],[5,6]]}}`))
 	f.Add([]byte(`{"contents":[{"uri":"x","blob":"AAEC"}],"messages":[{"role":"user","content":[1]}]}`))
@@ -327,7 +330,16 @@ func FuzzInspect(f *testing.F) {
 				t.Fatalf("part %s has %v, the whole only %v", p.Pointer, p.Classes, got.Classes)
 			}
 		}
-		Inspect(textResult(string(b)))
+		// The usual spelling of a result has a way of its own, with the same end.
+		for _, usual := range [][]byte{b, textResult(string(b))} {
+			if len(usual) == 0 || usual[0] != '{' {
+				continue
+			}
+			short, long := Inspect(usual), Inspect(append([]byte{'{', ' '}, usual[1:]...))
+			if short.Classes != long.Classes || short.Marks != long.Marks || short.Partial != long.Partial || len(short.Parts) != len(long.Parts) {
+				t.Fatalf("spelt as usual %+v, with a space %+v", short, long)
+			}
+		}
 		Sniff(b)
 	})
 }

@@ -48,6 +48,11 @@ func isMade(text []byte) bool {
 
 var comparisons = sync.Pool{New: func() any { return &comparison{counts: map[uint64]*tally{}} }}
 
+// hasLines reports whether text may have so many lines, as [cutLine] cuts them.
+func hasLines(text []byte, least int) bool {
+	return bytes.Count(text, []byte{'\n'})+bytes.Count(text, []byte{'\r'})+1 >= least
+}
+
 // A large text is looked at in stretches: a table that fills it is in each.
 const (
 	stretch   = 4 << 10
@@ -682,17 +687,23 @@ func from32(digits []byte) ([]byte, bool) {
 // squeezed returns text without space where it is nothing but digits of base64
 // or hexadecimal in short groups; nil where it is not.
 func squeezed(text []byte) []byte {
-	var out []byte
+	n := 0
 	for _, c := range text {
 		switch {
 		case digit[c] || c == '=':
-			out = append(out, c)
+			n++
 		case c != ' ' && c != '\n' && c != '\r' && c != '\t':
 			return nil
 		}
 	}
-	if len(out) < minRun || len(out) == len(bytes.TrimSpace(text)) {
+	if n < minRun || n == len(bytes.TrimSpace(text)) {
 		return nil
+	}
+	out := make([]byte, 0, n)
+	for _, c := range text {
+		if digit[c] || c == '=' {
+			out = append(out, c)
+		}
 	}
 	return out
 }

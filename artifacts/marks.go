@@ -70,7 +70,7 @@ func MarkText(text []byte) Marks {
 	var m Marks
 	var prev rune
 	var shown colours
-	mixed := sync.OnceValue(func() bool { return bytes.ContainsFunc(text, rightToLeft) })
+	var mixed func() bool // whether a script of the text runs from right to left
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c >= ' ' && c < 0x7f || c == '\n' || c == '\t' {
@@ -96,6 +96,9 @@ func MarkText(text []byte) Marks {
 				i += size + n
 				continue
 			}
+		}
+		if mixed == nil {
+			mixed = sync.OnceValue(func() bool { return bytes.ContainsFunc(text, rightToLeft) })
 		}
 		next, _ := utf8.DecodeRune(text[i+size:])
 		m.character(prev, r, next, i == 0, mixed)
