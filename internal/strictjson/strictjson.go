@@ -37,8 +37,8 @@ type reading struct {
 	from *bytes.Buffer
 }
 
-// readings are reused: a decoder's bookkeeping is most of what parsing a small
-// message would allocate.
+// readings are reused: a decoder's bookkeeping is most of what reading a small
+// value by one would allocate.
 var readings = sync.Pool{New: func() any {
 	from := bytes.NewBuffer(nil)
 	return &reading{jsontext.NewDecoder(from), from}
@@ -60,6 +60,16 @@ func release(d *reading) {
 // Check reports whether b is exactly one strict JSON value. The error says
 // what is wrong and at which byte.
 func Check(b []byte) error {
+	s := newScan(false)
+	ok := s.whole(b)
+	if s.done(); ok {
+		return nil
+	}
+	return decoded(b)
+}
+
+// decoded is Check by the decoder alone.
+func decoded(b []byte) error {
 	if err := checkDepth(b); err != nil {
 		return err
 	}
@@ -85,15 +95,30 @@ type Member struct {
 // strict JSON object; members before it were already yielded.
 func Object(b []byte) iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
-		if err := checkDepth(b); err != nil {
-			yield(Member{}, err)
+		s := newScan(false)
+		defer s.done()
+		if from := space(b, 0); from < len(b) && b[from] == '{' && s.whole(b) {
+			for _, m := range s.top {
+				if !yield(Member{Name: nameOf(b[m.key:m.keyEnd]), Value: b[m.start:m.end:m.end], Key: m.key, Start: m.start, End: m.end}, nil) {
+					return
+				}
+			}
 			return
 		}
-		d := decoder(b)
-		defer release(d)
-		if err := members(d, b, yield); err != nil && !errors.Is(err, errStopped) {
-			yield(Member{}, plain(err))
-		}
+		decodedObject(b, yield)
+	}
+}
+
+// decodedObject is Object by the decoder alone.
+func decodedObject(b []byte, yield func(Member, error) bool) {
+	if err := checkDepth(b); err != nil {
+		yield(Member{}, err)
+		return
+	}
+	d := decoder(b)
+	defer release(d)
+	if err := members(d, b, yield); err != nil && !errors.Is(err, errStopped) {
+		yield(Member{}, plain(err))
 	}
 }
 

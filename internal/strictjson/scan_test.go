@@ -1,0 +1,99 @@
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// seeds are the texts of the suite, and what the scan has cases for.
+func seeds(f *testing.F) {
+	raw, err := os.ReadFile("testdata/jsontestsuite.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if fields := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3); len(fields) == 3 && fields[1] == "1" {
+			if text, err := strconv.Unquote(fields[2]); err == nil {
+				f.Add([]byte(text))
+			}
+		}
+	}
+	many := `{"a":1`
+	for i := range 3 * maxLinear {
+		many += fmt.Sprintf(`,"n%d":{"x":[%d],"y":{}}`, i, i)
+	}
+	for _, s := range []string{
+		many + "}", many + `,"n40":1}`, `{"a":` + many + `},"b":` + many + `,"n7":0}}`, `[` + many + `},` + many + `}]`,
+		`{"1234567\"":"1234567\\","é":"12345678é9\ud83d\ude00"}`, "\"1234567\x1f\"", "\"12345678\x7f\"", "\"1234567\xc3\"", `"\ud83d\u0041"`, `"\ud83dxxxxxxxx"`,
+		`-`, `[-0.0e+0,1E-9,-1.]`, `[01]`, `[1 2]`, `{"a" 1}`, `{"a":1,}`, `[,]`, `{"a":1]`, `[1}`, "\t[\r\n]\x00",
+	} {
+		f.Add([]byte(s))
+	}
+}
+
+// What the scan takes is what the decoder takes, but for names with escapes,
+// and it takes objects apart in the same way.
+func FuzzScan(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := newScan(false)
+		scanned, want := s.whole(b), decoded(b)
+		if scanned != (want == nil) && (scanned || bytes.IndexByte(b, '\\') < 0) {
+			t.Fatalf("scanned %v, decoded: %v: %q", scanned, want, b)
+		}
+		if scanned && !json.Valid(b) {
+			t.Fatalf("taken, though encoding/json does not: %q", b)
+		}
+		s.done()
+		var all []string
+		decodedObject(b, func(m Member, err error) bool {
+			all = append(all, fmt.Sprintf("%q %q %d %d %d", m.Name, m.Value, m.Key, m.Start, m.End))
+			return err == nil
+		})
+		for m, err := range Object(b) {
+			got := fmt.Sprintf("%q %q %d %d %d", m.Name, m.Value, m.Key, m.Start, m.End)
+			if len(all) == 0 || all[0] != got {
+				t.Fatalf("Object gives %s (%v), the decoder %q: %q", got, err, all, b)
+			}
+			all = all[1:]
+		}
+		if len(all) > 0 {
+			t.Fatalf("Object leaves out %q: %q", all, b)
+		}
+	})
+}
+
+// The same of the loose reading.
+func FuzzLoose(f *testing.F) {
+	seeds(f)
+	f.Add([]byte(`{"a":1,"a":2,"\ud800":"` + "\xff" + `"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := jsontext.NewDecoder(bytes.NewReader(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		value, err := d.ReadValue()
+		end := Loose(b)
+		if (err == nil) != (end >= 0) || err == nil && end != int(d.InputOffset()) {
+			t.Fatalf("the scan ends at %d, the decoder at %d, %v, after %q: %q", end, d.InputOffset(), err, value, b)
+		}
+	})
+}
+
+func BenchmarkCheck(b *testing.B) {
+	message := []byte(`{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"search","arguments":{"query":"open issues of the last week","limit":20}}}`)
+	for name, check := range map[string]func([]byte) error{"scanned": Check, "decoded": decoded} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(message)))
+			for b.Loop() {
+				if err := check(message); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
