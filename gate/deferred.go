@@ -39,9 +39,6 @@ func (s *Session) stub(c *call, t inbox.Ticket) Outcome {
 // last steps.
 func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 	c.allowed = policy.Level(t.Level)
-	if t.Binding.Session == s.id && t.Launch != s.g.server(c.entry.ID.Server).Launch && !s.g.opts.Person {
-		return s.endStale(ctx, c, t, outlives(t))
-	}
 	if err := s.fill(ctx, c); err != nil {
 		c.unfit = fmt.Errorf("an artifact among its arguments: %w", err)
 		return s.endStale(ctx, c, t, policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "artifact", About: policy.About{Tool: c.entry.ID}})

@@ -145,8 +145,12 @@ func TestAYesDoesNotOutliveTheServersEntry(t *testing.T) {
 			waits := through(t, s, "hub/delete_issue", `{"n":1}`).Ask
 			left := through(t, s, "hub/delete_issue", `{"n":2}`).Ask
 			s.Resume(t.Context(), left.Ticket, Reply{Action: NoAnswer}, Request{})
+			shared := through(t, s, "hub/delete_issue", `{"n":3}`).Ask
 			r.rule(t, edit)
 			r.gate.Offer("hub", raws(definitions["hub"]))
+			if out := r.open(t, Identity{}).Resume(t.Context(), shared.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{}); !decode(t, out).IsError {
+				t.Errorf("another session gets %s", out.Result)
+			}
 			out := s.Resume(t.Context(), waits.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{})
 			if got := decode(t, out); !got.IsError {
 				t.Errorf("the one that waited gives %s", out.Result)
@@ -156,7 +160,7 @@ func TestAYesDoesNotOutliveTheServersEntry(t *testing.T) {
 			}
 			r.gate.RunAllowed(t.Context())
 			r.gate.RunAllowed(t.Context())
-			for _, id := range []string{waits.Ticket, left.Ticket} {
+			for _, id := range []string{waits.Ticket, left.Ticket, shared.Ticket} {
 				if ticket, err := r.inbox.Ticket(t.Context(), id); err != nil || ticket.State != inbox.Stale {
 					t.Errorf("a ticket is %v: %s, %v", ticket.State, ticket.Note, err)
 				}

@@ -16,7 +16,8 @@ type Attempt struct {
 	Binding Binding
 	// Level is what the call needs now; the ticket's own level holds too.
 	Level Level
-	// Launch is how this process starts the server, see [GateKey.Launch].
+	// Launch is how this process starts the server, see [GateKey.Launch]: the
+	// ticket has to be for the same.
 	Launch string
 	// Person says that a person's command runs it, whatever Launch is.
 	Person bool
@@ -154,6 +155,9 @@ func (in *Inbox) holds(ctx context.Context, t *Ticket, a Attempt) error {
 	changed := t.Binding.Differences(now)
 	if stored, err := ArgsDigest(t.Args); err != nil || stored != t.Binding.Args {
 		changed = append(changed, "stored arguments")
+	}
+	if a.Launch != t.Launch && !a.Person {
+		changed = append(changed, "how its server is started")
 	}
 	if len(changed) > 0 {
 		return &StaleError{t.ID, changed}
