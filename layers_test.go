@@ -12,7 +12,7 @@ import (
 const module = "github.com/mcp-gate/mcp-gate/"
 
 // anyone may import these: they know nothing of the product.
-var anyone = []string{"internal/enum", "internal/canonjson", "internal/strictjson", "internal/jsonrpc", "internal/ids", "internal/flock", "internal/lazy"}
+var anyone = []string{"internal/enum", "internal/canonjson", "internal/strictjson", "internal/jsonrpc", "internal/ids", "internal/flock", "internal/lazy", "internal/sieve"}
 
 // layers says who may import whom, of ours and of others beyond the standard
 // library. A row lists lower layers only, so no cycle is possible, and a
@@ -28,6 +28,7 @@ var layers = []struct {
 	{"internal/strictjson", nil, []string{"github.com/go-json-experiment/json"}},
 	{"internal/ids", nil, nil},
 	{"internal/lazy", nil, nil},
+	{"internal/sieve", nil, nil},
 	{"internal/flock", nil, []string{"golang.org/x/sys"}},
 	{"internal/jsonrpc", nil, []string{"github.com/go-json-experiment/json"}},
 	{"engagement", nil, []string{"github.com/go-json-experiment/json"}},

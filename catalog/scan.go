@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/enum"
 	"github.com/mcp-gate/mcp-gate/internal/lazy"
+	"github.com/mcp-gate/mcp-gate/internal/sieve"
 )
 
 // Tier is what a finding does. The zero Tier is none.
@@ -207,42 +207,23 @@ func isASCII(s string) bool {
 	return true
 }
 
-// poison is a line of words/poison.txt.
+// poisons are the graded patterns of words/poison.txt, with the kind of each.
 type poison struct {
-	kind    string
-	needs   [][]string // one word of each group is in any text that matches
-	pattern func() *regexp.Regexp
+	kinds    []string
+	patterns *sieve.Set
 }
 
-func (p *poison) find(text string) []int {
-	for _, group := range p.needs {
-		if !slices.ContainsFunc(group, func(w string) bool { return strings.Contains(text, w) }) {
-			return nil
-		}
-	}
-	return p.pattern().FindStringIndex(text)
-}
-
-// poisons are the graded patterns. Each is compiled when a text first has the
-// words that it needs.
 var poisons = sync.OnceValue(mustPoisons)
 
-func mustPoisons() []poison {
-	var out []poison
-	eachLine("poison", func(head, body string) error {
-		kind, words, ok := strings.Cut(head, " [")
-		if !ok {
-			return fmt.Errorf("no words in brackets")
-		}
-		p := poison{kind: kind}
-		for group := range strings.SplitSeq(strings.TrimSuffix(words, "]"), " & ") {
-			p.needs = append(p.needs, strings.Split(group, "|"))
-		}
-		p.pattern = lazy.Regexp(strings.TrimSpace(body))
-		out = append(out, p)
+func mustPoisons() poison {
+	var p poison
+	var exprs []string
+	eachLine("poison", func(kind, expr string) error {
+		p.kinds, exprs = append(p.kinds, kind), append(exprs, strings.TrimSpace(expr))
 		return nil
 	})
-	return out
+	p.patterns = sieve.New(exprs...)
+	return p
 }
 
 // mostGraded bounds how much of one string the graded patterns read; longer
@@ -262,12 +243,14 @@ func (s *scanner) graded(where, text, shown string) {
 		return
 	}
 	s.read[plain] = true
-	for _, p := range poisons() {
-		if p.kind == kindMismatch && s.writes {
+	known := poisons()
+	for _, i := range known.patterns.Candidates(plain) {
+		kind := known.kinds[i]
+		if kind == kindMismatch && s.writes {
 			continue
 		}
-		if at := p.find(plain); at != nil {
-			s.add(p.kind, Show, where, around(plain, at[0], at[1]))
+		if at := known.patterns.Regexp(i).FindStringIndex(plain); at != nil {
+			s.add(kind, Show, where, around(plain, at[0], at[1]))
 		}
 	}
 }
