@@ -97,3 +97,64 @@ func BenchmarkCheck(b *testing.B) {
 		})
 	}
 }
+
+// A cursor reads what the decoder reads, and stops where it does.
+func FuzzCursor(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		c := NewCursor(b)
+		for {
+			in, n := d.StackIndex(d.StackDepth())
+			kind := d.PeekKind()
+			var raw []byte
+			var err error
+			if strings.IndexByte("{}[]", byte(kind)) >= 0 && kind != 0 {
+				_, err = d.ReadToken()
+			} else {
+				raw, err = d.ReadValue()
+			}
+			got := c.Next()
+			if err != nil || kind == 0 {
+				if got.Kind != 0 || c.Offset() != int(d.InputOffset()) {
+					t.Fatalf("%q at %d where the decoder stops at %d: %v: %q", got.Kind, c.Offset(), d.InputOffset(), err, b)
+				}
+				return
+			}
+			if got.Kind != byte(kind) || !bytes.Equal(got.Raw, raw) || got.Name != (in == '{' && n%2 == 0 && kind == '"') || c.Offset() != int(d.InputOffset()) || c.Depth() != d.StackDepth() {
+				t.Fatalf("%q %q at %d, the decoder has %q %q at %d: %q", got.Kind, got.Raw, c.Offset(), kind, raw, d.InputOffset(), b)
+			}
+			if kind == '"' {
+				if want, _ := jsontext.AppendUnquote([]byte("x"), raw); string(Unquote([]byte("x"), raw)) != string(want) {
+					t.Fatalf("%q says %q, the decoder %q", raw, Unquote(nil, raw), want)
+				}
+			}
+			if c.Depth() == 0 {
+				if end := Loose(b); end != c.Offset() {
+					t.Fatalf("the cursor ends at %d, the scan at %d: %q", c.Offset(), end, b)
+				}
+				return
+			}
+		}
+	})
+}
+
+// Elements takes an array apart as the decoder does.
+func FuzzElements(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var want []json.RawMessage
+		if Check(b) != nil || json.Unmarshal(b, &want) != nil && bytes.IndexByte(b, '[') == 0 {
+			return
+		}
+		for e := range Elements(b) {
+			if len(want) == 0 || !bytes.Equal(want[0], e) {
+				t.Fatalf("%q, want %q: %q", e, want, b)
+			}
+			want = want[1:]
+		}
+		if len(want) > 0 {
+			t.Fatalf("left out %q: %q", want, b)
+		}
+	})
+}
