@@ -33,6 +33,7 @@ var smuggled = map[string]string{
 	"an argument twice":                     callOf(`{"name":"peek","arguments":{"nonce":"y","nonce":"x"}}`),
 	"an argument twice, deep":               callOf(`{"name":"peek","arguments":{"nonce":"x","a":[{"b":1,"b":2}]}}`),
 	"an argument's imitation":               callOf(`{"name":"peek","arguments":{"nonce":"y","Nonce":"x"}}`),
+	"an argument's imitation, deep":         callOf(`{"name":"peek","arguments":{"nonce":"x","also":[{},{"nonce":"y","NONCE":"x"}]}}`),
 	"an imitation by Unicode":               callOf(`{"name":"peek","arguments":{"nonce":"x","` + "ſ" + `ay":"y"}}`),
 	"arguments that are a list":             callOf(`{"name":"peek","arguments":[{"nonce":"x"}]}`),
 	"arguments that are text":               callOf(`{"name":"peek","arguments":"{\"nonce\":\"x\"}"}`),

@@ -110,7 +110,8 @@ func (s *server) tools() json.RawMessage {
 			description = "Does what its name says, with a nonce."
 		}
 		fmt.Fprintf(&b, `{"name":%q,"description":%s,"inputSchema":{"type":"object","properties":{`+
-			`"nonce":{"type":"string"},"hold":{"type":"string"},"say":{"type":"string"}},"required":["nonce"]},"annotations":{"readOnlyHint":%t}}`,
+			`"nonce":{"type":"string"},"hold":{"type":"string"},"say":{"type":"string"},`+
+			`"also":{"type":"array","items":{"type":"object","properties":{"nonce":{"type":"string"}}}}},"required":["nonce"]},"annotations":{"readOnlyHint":%t}}`,
 			name, strictjson.AppendString(nil, description), name == "peek")
 	}
 	return json.RawMessage(b.String() + `]}`)
