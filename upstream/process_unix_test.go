@@ -378,6 +378,9 @@ func TestFrozenChild(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := syscall.Wait4(pid, nil, syscall.WUNTRACED, nil); err != nil { // its threads stop one by one
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	resp, err := r.tool(ctx, "echo", "")
