@@ -11,10 +11,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/lazy"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 // minGroup is the fewest rows that a number or a value shown must stand for.
@@ -323,7 +322,8 @@ func shownName(name string) (string, bool) {
 
 // result finds the tables of a result's parts.
 func (f *finder) result(result json.RawMessage) {
-	_ = eachMember(result, func(name string, value []byte) {
+	value, _ := first(result)
+	eachMember(value, func(name string, value []byte) {
 		switch {
 		case (name == "content" || name == "contents") && value[0] == '[':
 			var texts [][]byte
@@ -347,12 +347,12 @@ func (f *finder) result(result json.RawMessage) {
 // short.
 func (f *finder) block(block []byte) []byte {
 	var short []byte
-	_ = eachMember(block, func(name string, value []byte) {
+	eachMember(block, func(name string, value []byte) {
 		switch {
 		case name == "resource" && value[0] == '{':
 			f.block(value)
 		case (name == "text" || name == "blob") && value[0] == '"':
-			text, _ := jsontext.AppendUnquote(nil, value) // what cannot be unescaped stays as it is
+			text := strictjson.Unquote(nil, value)
 			if name == "blob" {
 				f.base64(text, 0)
 				return

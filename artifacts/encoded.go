@@ -202,14 +202,28 @@ func alphabet(digits []byte) int {
 	return n
 }
 
-// fromUTF16 turns UTF-16 with a byte order mark into UTF-8.
+// fromUTF16 turns UTF-16 into UTF-8: where a byte order mark begins it, or where
+// every other byte of its beginning is zero, as in text of Latin letters.
 func fromUTF16(b []byte) ([]byte, bool) {
-	if len(b) < 4 || len(b)%2 != 0 || !(b[0] == 0xff && b[1] == 0xfe || b[0] == 0xfe && b[1] == 0xff) {
+	if len(b) < 4 || len(b)%2 != 0 {
 		return nil, false
 	}
-	big := b[0] == 0xfe
+	big, marked := b[0] == 0xfe && b[1] == 0xff, b[0] == 0xff && b[1] == 0xfe
+	if marked = marked || big; marked {
+		b = b[2:]
+	} else {
+		head := b[:min(len(b), 64)]
+		if big = b[0] == 0; b[0] != 0 && b[1] != 0 || len(head) < minRun {
+			return nil, false
+		}
+		for i := 0; i < len(head); i += 2 {
+			if (head[i] == 0) != big || (head[i+1] == 0) == big {
+				return nil, false
+			}
+		}
+	}
 	units := make([]uint16, 0, len(b)/2)
-	for i := 2; i+1 < len(b); i += 2 {
+	for i := 0; i < len(b); i += 2 {
 		hi, lo := b[i+1], b[i]
 		if big {
 			hi, lo = lo, hi

@@ -6,10 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/enum"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 // A PartKind says what one part of a result is. The zero PartKind is none.
@@ -159,24 +158,26 @@ func soleText(result []byte) (block, text []byte, ok bool) {
 			continue
 		}
 		block, text = result[len(before):end+2], result[len(head):end]
-		if bytes.IndexByte(text, '\\') >= 0 {
-			var err error
-			text, err = jsontext.AppendUnquote(nil, result[len(head)-1:end+1])
-			return block, text, err == nil
+		quoted := result[len(head)-1 : end+1]
+		if strictjson.Loose(quoted) != len(quoted) {
+			return nil, nil, false
 		}
-		for _, c := range text {
-			if c == '"' || c < ' ' {
-				return nil, nil, false
-			}
+		if bytes.IndexByte(text, '\\') >= 0 {
+			text = strictjson.Unquote(nil, quoted)
 		}
 		return block, text, true
 	}
 	return nil, nil, false
 }
 
-// object walks the members of a result.
+// object walks the members of a result. From here on it is known to be JSON.
 func (in *inspector) object(result json.RawMessage) {
-	err := eachMember(result, func(name string, value []byte) {
+	value, _ := first(result)
+	if len(value) == 0 || value[0] != '{' {
+		in.partial = true
+		return
+	}
+	eachMember(value, func(name string, value []byte) {
 		switch {
 		case (name == "content" || name == "contents" || name == "messages") && value[0] == '[':
 			in.list(name, value)
@@ -189,9 +190,6 @@ func (in *inspector) object(result json.RawMessage) {
 			in.part(Part{Pointer: pointer("", name), Kind: PartOther, Raw: value}, func() { in.value(value, 0) })
 		}
 	})
-	if err != nil {
-		in.partial = true
-	}
 	in.together()
 }
 
@@ -199,7 +197,7 @@ func (in *inspector) object(result json.RawMessage) {
 // prompt.
 func (in *inspector) list(name string, value []byte) {
 	i := -1
-	err := eachElement(value, func(element []byte) {
+	for element := range strictjson.Elements(value) {
 		i++
 		at := "/" + name + "/" + strconv.Itoa(i)
 		switch {
@@ -215,23 +213,20 @@ func (in *inspector) list(name string, value []byte) {
 		default:
 			in.block(at, element)
 		}
-	})
-	if err != nil {
-		in.partial = true
 	}
 }
 
 func (in *inspector) message(at string, message []byte) {
-	_ = eachMember(message, func(name string, value []byte) { // its syntax was checked with its list's
+	eachMember(message, func(name string, value []byte) {
 		switch {
 		case name == "content" && value[0] == '{':
 			in.block(at+"/content", value)
 		case name == "content" && value[0] == '[':
 			i := -1
-			_ = eachElement(value, func(element []byte) {
+			for element := range strictjson.Elements(value) {
 				i++
 				in.block(at+"/content/"+strconv.Itoa(i), element)
-			})
+			}
 		case name == "role":
 		default:
 			in.part(Part{Pointer: pointer(at, name), Kind: PartOther, Raw: value}, func() { in.value(value, 0) })
@@ -253,7 +248,7 @@ func (in *inspector) block(at string, raw []byte) {
 		in.part(p, func() { in.found = in.found.Union(rows); in.value(raw, 0) })
 		return
 	}
-	_ = eachMember(raw, func(name string, value []byte) {
+	eachMember(raw, func(name string, value []byte) {
 		switch name {
 		case "type":
 			f.kind = value
@@ -301,7 +296,7 @@ func (in *inspector) partOf(p *Part, look func()) {
 
 // others looks at the members of a block beside the known ones.
 func (in *inspector) others(block []byte, known map[string]bool) {
-	_ = eachMember(block, func(name string, value []byte) {
+	eachMember(block, func(name string, value []byte) {
 		if !known[name] {
 			in.value(value, 1)
 		}
@@ -393,7 +388,7 @@ func (in *inspector) file(resource []byte) {
 		return
 	}
 	content := false
-	_ = eachMember(resource, func(name string, value []byte) {
+	eachMember(resource, func(name string, value []byte) {
 		switch name {
 		case "blob":
 			content = true
@@ -548,16 +543,15 @@ func (in *inspector) unquote(quoted []byte) ([]byte, bool) {
 	if !in.afford(len(quoted)) {
 		return nil, false
 	}
-	text, err := jsontext.AppendUnquote(nil, quoted)
-	return text, err == nil || len(text) > 0
+	return strictjson.Unquote(nil, quoted), true
 }
 
+// unquoted returns what a string says, "" for any other value.
 func unquoted(quoted []byte) string {
-	text, err := jsontext.AppendUnquote(nil, quoted)
-	if err != nil {
+	if len(quoted) < 2 || quoted[0] != '"' {
 		return ""
 	}
-	return string(text)
+	return string(strictjson.Unquote(nil, quoted))
 }
 
 func pointer(at, name string) string {

@@ -73,7 +73,7 @@ func Whole(result json.RawMessage, found Findings) Piece {
 
 func memberOf(object []byte, want string) []byte {
 	var found []byte
-	_ = eachMember(object, func(name string, value []byte) {
+	eachMember(object, func(name string, value []byte) {
 		if name == want {
 			found = value
 		}
@@ -198,7 +198,7 @@ func Replace(result json.RawMessage, with map[string][]json.RawMessage) (json.Ra
 	}
 	if ok {
 		i := -1
-		err = eachElement(content, func(block []byte) {
+		for block := range strictjson.Elements(content) {
 			i++
 			instead, cut := with["/content/"+strconv.Itoa(i)]
 			if !cut {
@@ -207,10 +207,7 @@ func Replace(result json.RawMessage, with map[string][]json.RawMessage) (json.Ra
 			for _, b := range instead {
 				add(b)
 			}
-		})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("replace parts of a result: %w", err)
+		}
 	}
 	if instead, cut := with["/structuredContent"]; cut {
 		for _, b := range instead {

@@ -15,9 +15,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 // DefaultSlice is how many bytes a slice has at most where nothing else is said:
@@ -362,10 +361,8 @@ func (h *Handle) pointer(ctx context.Context, q Query) (Slice, error) {
 }
 
 func resolve(b []byte, p string) ([]byte, error) {
-	d := decoder(b)
-	value, err := readIn(d, b)
-	release(d)
-	if err != nil {
+	value, _ := first(b)
+	if value == nil {
 		return nil, bad("the artifact is not JSON: use bytes, lines or match")
 	}
 	if p == "" {
@@ -402,15 +399,13 @@ func step(value []byte, token string) []byte {
 		if err != nil || want < 0 || token != strconv.Itoa(want) {
 			return nil
 		}
-		var found []byte
 		i := 0
-		_ = eachElement(value, func(v []byte) {
+		for v := range strictjson.Elements(value) {
 			if i == want {
-				found = v
+				return v
 			}
 			i++
-		})
-		return found
+		}
 	}
 	return nil
 }
@@ -700,7 +695,7 @@ func (h *Handle) picture(ctx context.Context, q Query) (Slice, error) {
 
 // jsonOf returns the JSON value of a content for a query.
 func jsonOf(b []byte) (any, error) {
-	if (jsontext.Value(b)).IsValid() {
+	if strictjson.Check(b) == nil {
 		var v any
 		d := json.NewDecoder(bytes.NewReader(b))
 		d.UseNumber()

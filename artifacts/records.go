@@ -687,7 +687,7 @@ func isMarkup(text []byte) bool {
 			return false
 		}
 		text = rest
-		if inner := stack[len(stack)-1].name; !tag.end && inner != "" && impliesEnd(inner, tag.name) {
+		for inner := stack[len(stack)-1].name; !tag.end && impliesEnd(inner, tag.name); inner = stack[len(stack)-1].name {
 			stack = closeElement(stack, inner)
 		}
 		switch {
@@ -711,7 +711,7 @@ func isMarkup(text []byte) bool {
 // the ends of rows and cells be left out.
 func impliesEnd(open, next string) bool {
 	cell := open == "td" || open == "th"
-	return cell && (next == "td" || next == "th") || open == "tr" && next == "tr"
+	return cell && (next == "td" || next == "th" || next == "tr") || open == "tr" && next == "tr"
 }
 
 // closeElement ends the innermost element called name, and with it those
@@ -773,9 +773,31 @@ func nextTag(text []byte) (tag, []byte, bool) {
 			continue
 		}
 		body := window[:end]
-		t.attributes = bytes.Count(body, []byte(`="`)) + bytes.Count(body, []byte(`='`))
+		t.attributes = attributesOf(body)
 		t.single = bytes.HasSuffix(body, []byte{'/'}) || voidTags[t.name]
 		return t, text[n+end+1:], true
+	}
+}
+
+// attributesOf counts the attributes in a tag that have a value, in quotes or not.
+func attributesOf(body []byte) (n int) {
+	for {
+		i := bytes.IndexByte(body, '=')
+		if i < 0 {
+			return n
+		}
+		n++
+		body = bytes.TrimLeft(body[i+1:], " \t\r\n")
+		end := -1
+		if len(body) > 0 && (body[0] == '"' || body[0] == '\'') {
+			end = bytes.IndexByte(body[1:], body[0]) + 1
+		} else {
+			end = bytes.IndexAny(body, " \t\r\n")
+		}
+		if end <= 0 {
+			return n
+		}
+		body = body[end:]
 	}
 }
 

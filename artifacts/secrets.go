@@ -164,42 +164,34 @@ func HasRedaction(text []byte) bool { return bytes.Contains(text, []byte(redacte
 // every other byte. A secret that its name gives away ("password": "...") is
 // found too. The offsets of its findings are those in value.
 func RedactJSON(value json.RawMessage) (json.RawMessage, []Finding) {
-	d := decoder(value)
-	defer release(d)
+	c := strictjson.NewCursor(value)
 	var out []byte
 	var found []Finding
 	at := 0
-	name := ""
+	name, named := "", false // of the member whose value is next
 	for {
-		kind := d.PeekKind()
-		if kind == 0 {
+		t := c.Next()
+		if t.Kind == 0 {
 			break
 		}
-		if kind != '"' {
-			if _, err := d.ReadToken(); err != nil {
-				break
-			}
+		isValue := named
+		named = t.Name
+		if t.Kind != '"' {
 			continue
 		}
-		container, n := d.StackIndex(d.StackDepth())
-		raw, err := readIn(d, value)
-		if err != nil {
-			break
-		}
-		isName := container == '{' && n%2 == 0
-		text := unquoted(raw)
-		if isName {
+		text := unquoted(t.Raw)
+		if t.Name {
 			name = text
 		}
 		clean, hits := Redact(text)
-		if len(hits) == 0 && !isName && container == '{' && underName(name, text) {
+		if len(hits) == 0 && isValue && underName(name, text) {
 			clean, hits = redactedStart+"named-secret"+redactedEnd, []Finding{{Name: "named-secret"}}
 		}
 		if len(hits) == 0 {
 			continue
 		}
-		end := int(d.InputOffset())
-		start := end - len(raw)
+		end := c.Offset()
+		start := end - len(t.Raw)
 		out = strictjson.AppendString(append(out, value[at:start]...), clean)
 		at = end
 		for _, h := range hits {

@@ -5,11 +5,11 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/mcp-gate/mcp-gate/internal/lazy"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 const (
@@ -127,15 +127,13 @@ func (f *finder) base64(b []byte, layer int) {
 // leadingValues returns the JSON values that b begins with, apart by nothing
 // but space.
 func leadingValues(b []byte) [][]byte {
-	d := decoder(b)
-	defer release(d)
 	var values [][]byte
 	for {
-		value, err := readIn(d, b)
-		if err != nil {
+		value, rest := first(b)
+		if value == nil {
 			return values
 		}
-		values = append(values, value)
+		values, b = append(values, value), rest
 	}
 }
 
@@ -148,10 +146,8 @@ func (f *finder) between(b []byte, layer int) {
 		}
 		at += i
 		tries++
-		d := decoder(b[at:])
-		value, err := readIn(d, b[at:])
-		release(d)
-		if err != nil {
+		value, _ := first(b[at:])
+		if value == nil {
 			at++
 			continue
 		}
@@ -186,25 +182,15 @@ func (f *finder) json(b []byte, layer int) {
 		}
 	case '"':
 		if len(b) >= minRun {
-			if text, err := jsontext.AppendUnquote(nil, b); err == nil {
-				f.text(text, layer+1)
-			}
+			f.text(strictjson.Unquote(nil, b), layer+1)
 		}
 	}
 }
 
-func elementsOf(b []byte) [][]byte {
-	var elements [][]byte
-	if eachElement(b, func(v []byte) { elements = append(elements, v) }) != nil {
-		return nil
-	}
-	return elements
-}
+func elementsOf(checked []byte) [][]byte { return slices.Collect(strictjson.Elements(checked)) }
 
-func membersOf(b []byte) (names []string, values [][]byte) {
-	if eachMember(b, func(name string, v []byte) { names, values = append(names, name), append(values, v) }) != nil {
-		return nil, nil
-	}
+func membersOf(checked []byte) (names []string, values [][]byte) {
+	eachMember(checked, func(name string, v []byte) { names, values = append(names, name), append(values, v) })
 	return names, values
 }
 
@@ -224,22 +210,21 @@ func fieldCount(v []byte) int {
 	if len(v) == 0 || v[0] != '{' && v[0] != '[' {
 		return 0
 	}
-	d := decoder(v)
-	defer release(d)
-	if _, err := d.ReadToken(); err != nil {
-		return 0
-	}
-	n, per := 0, 1
-	if v[0] == '{' {
-		per = 2
-	}
-	for k := d.PeekKind(); k != ']' && k != '}' && k != 0 && n < minFields*per; k = d.PeekKind() {
-		if d.SkipValue() != nil {
-			return 0
+	n := 0
+	if v[0] == '[' {
+		for range strictjson.Elements(v) {
+			if n++; n == minFields {
+				break
+			}
 		}
-		n++
+		return n
 	}
-	return n / per
+	for range strictjson.Walk(v) {
+		if n++; n == minFields {
+			break
+		}
+	}
+	return n
 }
 
 // rowsOf makes a sheet of values that are objects or arrays.
@@ -278,7 +263,7 @@ func objectRows(values [][]byte, at map[string]int, width int) func(func([]cell)
 				continue
 			}
 			clear(row)
-			_ = eachMember(v, func(name string, value []byte) {
+			eachMember(v, func(name string, value []byte) {
 				if i, ok := at[name]; ok {
 					row[i] = jsonCell(value)
 				}
@@ -298,11 +283,11 @@ func arrayRows(values [][]byte) func(func([]cell) bool) {
 				continue
 			}
 			row = row[:0]
-			_ = eachElement(v, func(value []byte) {
+			for value := range strictjson.Elements(v) {
 				if len(row) < maxColumns {
 					row = append(row, jsonCell(value))
 				}
-			})
+			}
 			if !see(row) {
 				return
 			}

@@ -2,99 +2,33 @@ package artifacts
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"hash/maphash"
 	"slices"
 	"strconv"
-	"sync"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
-var errNotThis = errors.New("not the kind of JSON value that was looked for")
-
-// reading is a decoder and the buffer that it reads from.
-type reading struct {
-	*jsontext.Decoder
-	from *bytes.Buffer
+// eachMember hands over the members of an object that has been checked, if only
+// loosely; the values are parts of it. Anything else has none.
+func eachMember(checked []byte, see func(name string, value []byte)) {
+	if len(checked) == 0 || checked[0] != '{' {
+		return
+	}
+	for m := range strictjson.Walk(checked) {
+		see(m.Name, m.Value)
+	}
 }
 
-// readings are reused: most of what reading a small value would allocate is a
-// decoder's bookkeeping. They take what upstreams really send: names twice, and
-// bytes that are not UTF-8.
-var readings = sync.Pool{New: func() any {
-	from := bytes.NewBuffer(nil)
-	return &reading{jsontext.NewDecoder(from), from}
-}}
-
-func decoder(b []byte) *reading {
-	d := readings.Get().(*reading)
-	*d.from = *bytes.NewBuffer(b)
-	d.Reset(d.from, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	return d
-}
-
-func release(d *reading) {
-	*d.from = bytes.Buffer{} // lets go of the caller's bytes
-	d.Reset(d.from)
-	readings.Put(d)
-}
-
-// eachMember hands over the members of the object b; the values are parts of b.
-func eachMember(b []byte, see func(name string, value []byte)) error {
-	d := decoder(b)
-	defer release(d)
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return errors.Join(errNotThis, err)
+// first returns the JSON value that b begins with, nil where it does not begin
+// with one, and what is behind it. What upstreams really send is taken: names
+// twice, and bytes that are not UTF-8.
+func first(b []byte) (value, rest []byte) {
+	end := strictjson.Loose(b)
+	if end < 0 {
+		return nil, b
 	}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		text := name.String()
-		value, err := readIn(d, b)
-		if err != nil {
-			return err
-		}
-		see(text, value)
-	}
-	return closed(d)
-}
-
-// eachElement hands over the elements of the array b.
-func eachElement(b []byte, see func(value []byte)) error {
-	d := decoder(b)
-	defer release(d)
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
-		return errors.Join(errNotThis, err)
-	}
-	for k := d.PeekKind(); k != ']' && k != 0; k = d.PeekKind() {
-		value, err := readIn(d, b)
-		if err != nil {
-			return err
-		}
-		see(value)
-	}
-	return closed(d)
-}
-
-// readIn reads the next value as a part of b, which outlives the decoder.
-func readIn(d *reading, b []byte) ([]byte, error) {
-	value, err := d.ReadValue()
-	if err != nil {
-		return nil, fmt.Errorf("read JSON: %w", err)
-	}
-	end := int(d.InputOffset())
-	return b[end-len(value) : end : end], nil
-}
-
-func closed(d *reading) error {
-	if _, err := d.ReadToken(); err != nil {
-		return fmt.Errorf("read JSON: %w", err)
-	}
-	return nil
+	return bytes.TrimLeft(b[:end:end], " \t\r\n"), b[end:]
 }
 
 // A frame is an array or object that is open while a value is walked, and what
@@ -138,61 +72,46 @@ var schemaWords = map[string]bool{
 // json walks the first JSON value of b and returns how far it got. Each
 // string in it is looked at as text.
 func (in *inspector) json(b []byte, layer int) int {
-	d := decoder(b)
-	defer release(d)
 	base := len(in.frames)
 	defer func() { in.frames = in.frames[:base] }()
-	name := false // what comes next is the name of a member
+	c := strictjson.NewCursor(b)
 	for {
-		kind := d.PeekKind()
-		switch kind {
+		t := c.Next()
+		switch t.Kind {
+		case 0:
+			return in.spent(c.Offset())
 		case '{', '[':
-			if _, err := d.ReadToken(); err != nil {
-				return in.spent(d)
-			}
 			if len(in.frames)-base == maxNesting {
 				in.partial = true
-				return in.spent(d)
+				return in.spent(c.Offset())
 			}
-			in.frames = append(in.frames, frame{object: kind == '{', start: int(d.InputOffset()) - 1, ordinal: true, schema: true})
-			name = kind == '{'
-			continue
+			in.frames = append(in.frames, frame{object: t.Kind == '{', start: c.Offset() - 1, ordinal: true, schema: true})
 		case '}', ']':
-			if _, err := d.ReadToken(); err != nil || len(in.frames) == base {
-				return in.spent(d)
-			}
 			closed := in.frames[len(in.frames)-1]
 			in.frames = in.frames[:len(in.frames)-1]
-			if in.closeFrame(closed, b[closed.start:d.InputOffset()], base, layer) {
+			if in.closeFrame(closed, b[closed.start:c.Offset()], base, layer) {
 				in.found = in.found.Union(rows)
 			}
 		default:
-			value, err := d.ReadValue()
-			if err != nil {
-				return in.spent(d)
+			if !t.Name {
+				in.scalar(t.Raw, t.Kind, base, layer)
+				break
 			}
-			if name {
-				in.frames[len(in.frames)-1].member(value)
-				if isGateKey(value) {
-					in.marks[MarkImitation]++
-				}
-				if len(value) > 64 {
-					in.str(value, layer)
-				}
-				name = false
-				continue
+			in.frames[len(in.frames)-1].member(t.Raw)
+			if isGateKey(t.Raw) {
+				in.marks[MarkImitation]++
 			}
-			in.scalar(value, kind, base, layer)
+			if len(t.Raw) > 64 {
+				in.str(t.Raw, layer)
+			}
 		}
-		if len(in.frames) == base {
-			return in.spent(d)
+		if c.Depth() == 0 {
+			return in.spent(c.Offset())
 		}
-		name = in.frames[len(in.frames)-1].object
 	}
 }
 
-func (in *inspector) spent(d *reading) int {
-	n := int(d.InputOffset())
+func (in *inspector) spent(n int) int {
 	in.afford(n)
 	return n
 }
@@ -290,7 +209,7 @@ func asBytes(array []byte) ([]byte, bool) {
 }
 
 // scalar notes a value that is no array or object.
-func (in *inspector) scalar(value []byte, kind jsontext.Kind, base, layer int) {
+func (in *inspector) scalar(value []byte, kind byte, base, layer int) {
 	if len(in.frames) > base {
 		f := &in.frames[len(in.frames)-1]
 		f.scalars++
@@ -385,11 +304,9 @@ func (in *inspector) lines(array []byte, layer int) {
 		return
 	}
 	var text []byte
-	_ = eachElement(array, func(value []byte) {
-		if line, err := jsontext.AppendUnquote(text, value); err == nil {
-			text = append(line, '\n')
-		}
-	})
+	for value := range strictjson.Elements(array) {
+		text = append(strictjson.Unquote(text, value), '\n')
+	}
 	in.records(text, layer+1)
 	in.encoded(text, layer+1)
 }
