@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -316,17 +317,21 @@ var (
 // encoded looks for instructions that were written so that only a machine
 // reads them.
 func (s *scanner) encoded(where, text string) {
-	if longestRun(text) >= shortestEncoded {
+	if stretch(text, base64Bytes, shortestEncoded) {
 		for _, run := range base64Run().FindAllString(text, 64) {
 			s.decoded(where, run, fromBase64(run, 2))
 		}
+	}
+	if stretch(text, base32Bytes, 24) {
 		for _, run := range base32Run().FindAllString(text, 16) {
 			b, _ := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.TrimRight(run, "="))
 			s.decoded(where, run, string(b))
 		}
 	}
-	for _, run := range hexRun().FindAllString(text, 64) {
-		s.decoded(where, run, fromHex(run))
+	if stretch(text, hexBytes, 18) {
+		for _, run := range hexRun().FindAllString(text, 64) {
+			s.decoded(where, run, fromHex(run))
+		}
 	}
 	if strings.Contains(text, `\u`) {
 		for _, run := range escapeRun().FindAllString(text, 16) {
@@ -338,10 +343,12 @@ func (s *scanner) encoded(where, text string) {
 			s.decoded(where, run, html.UnescapeString(run))
 		}
 	}
-	if strings.Count(text, "0")+strings.Count(text, "1") >= 16 {
+	if stretch(text, decimalBytes, 29) {
 		for _, run := range decimalRun().FindAllString(text, 16) {
 			s.decoded(where, run, fromNumbers(run, " ,", 10))
 		}
+	}
+	if stretch(text, binaryBytes, 64) {
 		for _, run := range binaryRun().FindAllString(text, 16) {
 			s.decoded(where, run, fromBinary(run))
 		}
@@ -354,16 +361,39 @@ func (s *scanner) encoded(where, text string) {
 	s.rotated(where, text)
 }
 
-// longestRun is the length of the longest stretch without a space.
-func longestRun(s string) int {
-	longest, run := 0, 0
+// The bytes that a match of the pattern of the same name is made of, wholly or
+// for as many bytes as stretch is asked for.
+var (
+	base64Bytes  = bytesOf("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
+	base32Bytes  = bytesOf("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+	hexBytes     = bytesOf("0123456789abcdefABCDEF" + `\x%` + " ,;:")
+	decimalBytes = bytesOf("0123456789 ,")
+	binaryBytes  = bytesOf("01 ")
+	gapBytes     = bytesOf(" \t\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")
+)
+
+func bytesOf(s string) *[256]bool {
+	set := new([256]bool)
 	for i := range len(s) {
-		if run++; s[i] <= ' ' {
-			run = 0
-		}
-		longest = max(longest, run)
+		set[s[i]] = true
 	}
-	return longest
+	return set
+}
+
+// stretch reports whether n bytes of the set stand side by side. It looks at
+// every n-th byte of a text that has few of them.
+func stretch(s string, set *[256]bool, n int) bool {
+	for end := n - 1; end < len(s); {
+		i := end
+		for i > end-n && set[s[i]] {
+			i--
+		}
+		if i == end-n {
+			return true
+		}
+		end = i + n
+	}
+	return false
 }
 
 // decoded reports a run that reads as text. One that gives orders blocks.
@@ -468,12 +498,38 @@ func (s *scanner) data(where, whole, kind, payload string) {
 	}
 }
 
-// telltales are words that betray a text which was rotated by 13 or reversed;
-// small are those that every English sentence has.
-var (
-	telltales = wordSet("ignore instruction instructions system secret secrets password passwords credential credentials execute delete always assistant forward previous private exfiltrate override command reveal contents prompt token tokens")
-	small     = wordSet("user send read file files must before the and this with tool your all any from into not to")
+// disguised are the words of a text that was rotated by 13 or reversed, as they
+// stand in it: telling are those that betray it, small those that every English
+// sentence has.
+var disguised = sync.OnceValue(func() map[string][2]disguise {
+	all := map[string][2]disguise{}
+	for _, list := range []struct {
+		kind  disguise
+		words string
+	}{
+		{small, "user send read file files must before the and this with tool your all any from into not to"},
+		{telltale, "ignore instruction instructions system secret secrets password passwords credential credentials execute delete always assistant forward previous private exfiltrate override command reveal contents prompt token tokens"},
+	} {
+		for _, w := range strings.Fields(list.words) {
+			for i, hide := range disguises {
+				kinds := all[hide(w)]
+				kinds[i] = list.kind
+				all[hide(w)] = kinds
+			}
+		}
+	}
+	return all
+})
+
+type disguise uint8
+
+const (
+	small disguise = iota + 1
+	telltale
 )
+
+// disguises undo themselves.
+var disguises = [2]func(string) string{rot13, reversed}
 
 // rotated looks for words that were rotated by 13 letters or reversed.
 func (s *scanner) rotated(where, text string) {
@@ -481,21 +537,26 @@ func (s *scanner) rotated(where, text string) {
 		text = text[:mostGraded]
 	}
 	var telling, common [2]int
-	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return r < 'a' || r > 'z' }) {
-		if len(word) < 2 || len(word) > 16 {
+	lower, words := strings.ToLower(text), disguised()
+	for start, i := 0, 0; i <= len(lower); i++ {
+		if i < len(lower) && lower[i] >= 'a' && lower[i] <= 'z' {
 			continue
 		}
-		for i, plain := range [2]string{rot13(word), reversed(word)} {
-			if telltales[plain] {
-				telling[i]++
-			} else if small[plain] {
-				common[i]++
+		if n := i - start; n >= 2 && n <= 16 {
+			for i, kind := range words[lower[start:i]] {
+				switch kind {
+				case telltale:
+					telling[i]++
+				case small:
+					common[i]++
+				}
 			}
 		}
+		start = i + 1
 	}
-	for i, decode := range []func(string) string{rot13, reversed} {
+	for i, decode := range disguises {
 		if telling[i] >= 2 && telling[i]+common[i] >= 3 {
-			s.add(KindEncoded, Block, where, decode(strings.ToLower(text)))
+			s.add(KindEncoded, Block, where, decode(lower))
 		}
 	}
 }
@@ -529,7 +590,7 @@ var (
 
 // layout looks for text that is placed where nobody reads.
 func (s *scanner) layout(where, text string) {
-	if strings.Contains(text, "  ") || strings.Contains(text, "\t\t") || !isASCII(text) {
+	if stretch(text, gapBytes, 30) {
 		s.gaps(where, text)
 	}
 	if strings.Contains(text, "<!--") || strings.Contains(text, "]:") || strings.Contains(text, "/*") {
