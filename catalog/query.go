@@ -47,6 +47,22 @@ var runTogether = strings.NewReplacer(
 	" log out ", " logout ", " sign out ", " logout ", " sign up ", " register ", " look up ", " lookup ", " Look up ", " lookup ", " set up ", " setup ", " Set up ", " setup ",
 	" back up ", " backup ", " Back up ", " backup ", " check out ", " checkout ", " how many ", " count how many ", " How many ", " count how many ", " up to date ", " latest ")
 
+// cutQuoted takes a text apart around the first words in quotes. An apostrophe
+// opens none.
+func cutQuoted(text string) (before, quoted, after string) {
+	for i := range len(text) {
+		if text[i] != '"' && text[i] != '\'' || i > 0 && strings.IndexByte(" ([:=", text[i-1]) < 0 {
+			continue
+		}
+		for j := i + 2; j < len(text); j++ {
+			if text[j] == text[i] && (j+1 == len(text) || strings.IndexByte(" .,;:!?)]\"'", text[j+1]) >= 0) {
+				return text[:i], text[i+1 : j], text[j+1:]
+			}
+		}
+	}
+	return text, "", ""
+}
+
 // wishOf is what a need is put as: a question or a reading verb asks for
 // reading, another verb for an effect, anything else (zero) for either.
 func wishOf(text string) engagement.Permission {

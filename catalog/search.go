@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"cmp"
+	"encoding/json"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/kljensen/snowball/english"
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 // Hit is a tool found for a query. Scores of one query compare with each
@@ -29,6 +32,7 @@ const (
 	fieldFirst // the first sentence of the description
 	fieldRest
 	fieldParam
+	fieldAbout // what the parameters are, and the values they may have
 	fields
 )
 
@@ -36,15 +40,15 @@ const (
 // half of each (split by the tools asked for), and kept where the other half
 // gained as well. None of them is sharp.
 var (
-	fieldWeight = [fields]float32{2.4, 1.1, 1.6, 1.1, 1, 0.8}
-	fieldLength = [fields]float32{0.3, 0.2, 0.3, 0.7, 0.75, 0.6}
+	fieldWeight = [fields]float32{2.4, 1.1, 1.6, 1.1, 1, 0.8, 0.6}
+	fieldLength = [fields]float32{0.3, 0.2, 0.3, 0.7, 0.75, 0.6, 0.6}
 )
 
 const (
 	saturation = 1.8 // BM25's k1
 	idfPower   = 0.8 // of how much a word tells
 
-	pairWeight   = 0.35 // of two words found side by side, against one word
+	pairWeight   = 0.5  // of two words found side by side, against one word
 	joinWeight   = 0.7  // of two words that a tool writes as one
 	endingWeight = 0.5  // of a word that differs in its ending only
 	nounWeight   = 0.4  // of a synonym of a noun, against the word itself
@@ -55,6 +59,7 @@ const (
 	verbShare     = 0.8 // of a verb, which many tools have in other words
 	chatterShare  = 0.5 // of a word that any request may have
 	numberShare   = 0.3 // of a number, which is an argument
+	quotedShare   = 0.3 // of a word in quotes, which is one as well
 	otherClass    = 0.8
 	unknownWeight = 0.2 // of a word that no tool has: a name, a date
 
@@ -63,6 +68,7 @@ const (
 	leastOfBest  = 0.1  // of the best hit's score
 
 	mostIndexed = 1500 // bytes of a description that are indexed
+	mostAbout   = 1500 // of what is said about parameters
 	mostQuery   = 2000 // bytes of a query that are read
 	mostParts   = 6    // needs of one query
 
@@ -160,9 +166,46 @@ func (c *counter) count(e Entry, i int32, lengths *[fields]float32) []counted {
 	for _, p := range e.Params {
 		c.add(fieldParam, p, i, lengths)
 	}
+	for text := range aboutParams(e.InputSchema) {
+		c.add(fieldAbout, text, i, lengths)
+	}
 	key := strings.Join(words(e.ID.Tool), " ")
 	c.ix.spelled[key] = append(c.ix.spelled[key], i)
 	return slices.Clone(c.out)
+}
+
+// aboutParams goes through the first sentence on each parameter of a tool and
+// the values it may have, as far as they are bounded.
+func aboutParams(schema json.RawMessage) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		properties, _, err := strictjson.Get(schema, "properties")
+		if err != nil {
+			return
+		}
+		left := mostAbout
+		for param, err := range strictjson.Object(properties) {
+			if err != nil || left <= 0 {
+				return
+			}
+			for m, err := range strictjson.Object(param.Value) {
+				if err != nil {
+					break
+				}
+				var said string
+				switch m.Name {
+				case "description":
+					said = firstSentence(text(m.Value))
+				case "enum":
+					said = string(m.Value) // brackets and quotes are between the words
+				}
+				said = strings.ToValidUTF8(said[:min(len(said), max(left, 0))], "")
+				left -= len(said)
+				if said != "" && !yield(said) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (c *counter) add(f int, text string, i int32, lengths *[fields]float32) {
@@ -347,6 +390,7 @@ type scores struct {
 	payees      []int32
 	sum         []float64 // of the query
 	merged      []int32
+	words       []word // of the need at hand
 	analyzer    *analyzer
 }
 
@@ -414,15 +458,42 @@ func (sc *scores) reset() {
 	}
 }
 
+// word is a stem of a query, with the share of its weight that it keeps.
+type word struct {
+	stem string
+	keep float32
+}
+
+// read appends the words of one need to sc.words, those in quotes for less.
+func (sc *scores) read(text string) []word {
+	sc.words = sc.words[:0]
+	for text != "" {
+		before, quoted, after := cutQuoted(text)
+		for _, t := range sc.analyzer.terms(before) {
+			sc.words = append(sc.words, word{t, keeps(t)})
+		}
+		for _, t := range sc.analyzer.terms(quoted) {
+			sc.words = append(sc.words, word{t, keeps(t) * quotedShare})
+		}
+		text = after
+	}
+	return sc.words
+}
+
 // score sums what each tool has of one need.
 func (ix *index) score(sc *scores, text string) {
-	terms := sc.analyzer.terms(text)
+	terms := sc.read(text)
+	most := map[string]float32{} // what a word keeps that stands in quotes and out of them
+	for _, t := range terms {
+		most[t.stem] = max(most[t.stem], t.keep)
+	}
 	var total float32
 	seen := map[string]bool{}
-	for _, t := range terms {
-		if !seen[t] {
-			seen[t] = true
-			total += ix.weightOf(t)
+	for i, t := range terms {
+		terms[i].keep = most[t.stem]
+		if !seen[t.stem] {
+			seen[t.stem] = true
+			total += ix.weightOf(terms[i])
 		}
 	}
 	if total == 0 {
@@ -430,12 +501,12 @@ func (ix *index) score(sc *scores, text string) {
 	}
 	clear(seen)
 	for j, t := range terms {
-		if !seen[t] {
-			seen[t] = true
+		if !seen[t.stem] {
+			seen[t.stem] = true
 			ix.group(sc, t, total)
 		}
-		if j > 0 && !seen[terms[j-1]+" "+t] {
-			seen[terms[j-1]+" "+t] = true
+		if j > 0 && !seen[terms[j-1].stem+" "+t.stem] {
+			seen[terms[j-1].stem+" "+t.stem] = true
 			ix.together(sc, terms[j-1], t, total)
 		}
 	}
@@ -449,11 +520,11 @@ func (ix *index) score(sc *scores, text string) {
 
 // together adds what two words side by side find as such: the two of them in
 // a tool's text, or the one word that the tool writes.
-func (ix *index) together(sc *scores, first, second string, total float32) {
-	if n, ok := ix.pair(first, second); ok {
-		ix.sum(sc, n, pairWeight*min(keeps(first), keeps(second)), 0)
+func (ix *index) together(sc *scores, first, second word, total float32) {
+	if n, ok := ix.pair(first.stem, second.stem); ok {
+		ix.sum(sc, n, pairWeight*min(first.keep, second.keep), 0)
 	}
-	if n, ok := ix.terms[first+second]; ok {
+	if n, ok := ix.terms[first.stem+second.stem]; ok {
 		sc.want(n, joinWeight)
 		ix.sum(sc, n, joinWeight, joinWeight*(ix.weightOf(first)+ix.weightOf(second))/total)
 	}
@@ -490,17 +561,17 @@ func (ix *index) find(t string) (int32, bool) {
 	return n, ok
 }
 
-func (ix *index) weightOf(t string) float32 {
-	if n, ok := ix.terms[t]; ok {
-		return ix.idf[n] * keeps(t)
+func (ix *index) weightOf(w word) float32 {
+	if n, ok := ix.terms[w.stem]; ok {
+		return ix.idf[n] * w.keep
 	}
-	return ix.unknown * unknownWeight * keeps(t)
+	return ix.unknown * unknownWeight * w.keep
 }
 
 // group adds a word and what it stands for. A tool is paid for the best of
 // them only, so that one with five synonyms does not beat one with the word.
-func (ix *index) group(sc *scores, t string, total float32) {
-	covers, own := ix.weightOf(t)/total, keeps(t)
+func (ix *index) group(sc *scores, asked word, total float32) {
+	t, covers, own := asked.stem, ix.weightOf(asked)/total, asked.keep
 	type way struct {
 		term   int32
 		weight float32
@@ -560,9 +631,9 @@ func (ix *index) otherEndings(t string) []int32 {
 }
 
 // phrases adds what two words of the query stand for together.
-func (ix *index) phrases(sc *scores, terms []string, total float32) {
+func (ix *index) phrases(sc *scores, terms []word, total float32) {
 	for j := 1; j < len(terms); j++ {
-		for _, r := range kinds().related[terms[j-1]+" "+terms[j]] {
+		for _, r := range kinds().related[terms[j-1].stem+" "+terms[j].stem] {
 			n, ok := ix.find(r.stem)
 			if !ok || sc.wanted[n] >= r.weight {
 				continue

@@ -69,6 +69,47 @@ func TestSearchDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
+func TestWordsInQuotesAreArguments(t *testing.T) {
+	for text, want := range map[string][3]string{
+		`add "buy milk" to the list`:         {"add ", "buy milk", " to the list"},
+		`rename it to 'old notes'.`:          {"rename it to ", "old notes", "."},
+		`Per's file and the users' files`:    {"Per's file and the users' files"},
+		`an inch is written 12" or "`:        {`an inch is written 12" or "`},
+		`"all of it"`:                        {"", "all of it", ""},
+		`name:'it's mine' (as "John's own")`: {"name:", "it's mine", ` (as "John's own")`},
+	} {
+		before, quoted, after := cutQuoted(text)
+		if got := [3]string{before, quoted, after}; got != want {
+			t.Errorf("%s: taken apart to %q, want %q", text, got, want)
+		}
+	}
+	set := labelled(t)
+	if hits := set.Search(`post the message "please delete the old branch" to the channel`); len(hits) == 0 || hits[0].Entry.ID.String() != "slack/slack_post_message" {
+		t.Errorf("a message finds %v first, want the tool that posts it", ids(hits)[:min(len(hits), 3)])
+	}
+}
+
+func TestWhatIsSaidAboutParametersIsFound(t *testing.T) {
+	var entries []Entry
+	for _, definition := range []string{
+		`{"name":"run","description":"Runs one step.","inputSchema":{"properties":{"mode":{"enum":["rotate","mirror"]}}}}`,
+		`{"name":"start","description":"Runs one step.","inputSchema":{"properties":{"x":{"description":"Colour of the background. Red by default."}}}}`,
+		`{"name":"go","description":"Runs one step.","inputSchema":{"properties":{"broken":7,"list":{"enum":"no list"}}}}`,
+	} {
+		tool, err := NewTool("s", []byte(definition))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, Entry{Tool: tool})
+	}
+	set := NewSet(entries)
+	for query, want := range map[string]string{"mirror it": "s/run", "another background": "s/start"} {
+		if hits := set.Search(query); len(hits) != 1 || hits[0].Entry.ID.String() != want {
+			t.Errorf("%q finds %v, want %s", query, ids(hits), want)
+		}
+	}
+}
+
 func TestNeedsAreSplit(t *testing.T) {
 	for query, want := range map[string]int{
 		"send an email":                                      1,
