@@ -185,7 +185,7 @@ func (in *inspector) object(result json.RawMessage) {
 			in.block("/content", value)
 		case name == "structuredContent":
 			in.part(Part{Pointer: "/structuredContent", Kind: PartStructured, Raw: value}, func() { in.value(value, 0) })
-		case name == "isError" || name == "resultType" || name == "_meta" && len(value) <= 2:
+		case (name == "isError" || name == "resultType") && isWordOf(value) || name == "_meta" && len(value) <= 2:
 		default:
 			in.part(Part{Pointer: pointer("", name), Kind: PartOther, Raw: value}, func() { in.value(value, 0) })
 		}
@@ -216,6 +216,12 @@ func (in *inspector) list(name string, value []byte) {
 	}
 }
 
+// isWordOf reports whether a value is what the protocol has in the place of a
+// flag or a word, in which nothing fits.
+func isWordOf(value []byte) bool {
+	return len(value) <= 32 && value[0] != '{' && value[0] != '['
+}
+
 func (in *inspector) message(at string, message []byte) {
 	eachMember(message, func(name string, value []byte) {
 		switch {
@@ -227,7 +233,7 @@ func (in *inspector) message(at string, message []byte) {
 				i++
 				in.block(at+"/content/"+strconv.Itoa(i), element)
 			}
-		case name == "role":
+		case name == "role" && isWordOf(value):
 		default:
 			in.part(Part{Pointer: pointer(at, name), Kind: PartOther, Raw: value}, func() { in.value(value, 0) })
 		}
@@ -248,20 +254,29 @@ func (in *inspector) block(at string, raw []byte) {
 		in.part(p, func() { in.found = in.found.Union(rows); in.value(raw, 0) })
 		return
 	}
+	twice := false
+	note := func(field *[]byte, value []byte) {
+		twice = twice || *field != nil
+		*field = value
+	}
 	eachMember(raw, func(name string, value []byte) {
 		switch name {
 		case "type":
-			f.kind = value
+			note(&f.kind, value)
 		case "mimeType":
-			f.mime = value
+			note(&f.mime, value)
 		case "text":
-			f.text = value
+			note(&f.text, value)
 		case "data":
-			f.data = value
+			note(&f.data, value)
 		case "resource":
-			f.resource = value
+			note(&f.resource, value)
 		}
 	})
+	if twice { // readers differ in which of the two they take
+		in.part(p, func() { in.found = in.found.Union(rows); in.value(raw, 0) })
+		return
+	}
 	p.Claimed = unquoted(f.mime)
 	known := map[string]bool{"type": true}
 	switch unquoted(f.kind) {
@@ -269,16 +284,16 @@ func (in *inspector) block(at string, raw []byte) {
 		p.Kind, known["text"] = PartText, true
 		in.part(p, func() { in.textBlock(f.text); in.others(raw, known) })
 	case "image":
-		p.Kind, known["data"], known["mimeType"] = PartImage, true, true
+		p.Kind, known["data"] = PartImage, true
 		in.partOf(&p, func() { in.picture(&p, f.data); in.others(raw, known) })
 	case "audio":
-		p.Kind, known["data"], known["mimeType"] = PartAudio, true, true
+		p.Kind, known["data"] = PartAudio, true
 		in.partOf(&p, func() { in.sound(&p, f.data); in.others(raw, known) })
 	case "resource":
 		p.Kind, known["resource"] = PartFile, true
 		in.part(p, func() { in.file(f.resource); in.others(raw, known) })
 	case "resource_link":
-		p.Kind, known["mimeType"], known["size"], known["annotations"] = PartLink, true, true, true
+		p.Kind = PartLink
 		in.part(p, func() { in.others(raw, known) })
 	default:
 		in.part(p, func() { in.found = in.found.Union(rows); in.value(raw, 0) })
@@ -399,7 +414,6 @@ func (in *inspector) file(resource []byte) {
 			content = true
 			in.found = in.found.Union(rows)
 			in.value(value, 0)
-		case "mimeType":
 		default:
 			in.value(value, 1)
 		}

@@ -212,6 +212,37 @@ func TestEachPartHasItsClass(t *testing.T) {
 	}
 }
 
+// No member of a result is passed over, whatever the protocol has in its place,
+// and no reader can find another text in a block than the one that was looked at.
+func TestNoMemberIsPassedOver(t *testing.T) {
+	for name, result := range map[string]string{
+		"the flag":                  `{"content":[],"isError":` + jsonRows + `}`,
+		"the type of the result":    `{"content":[],"resultType":` + quote(csvRows) + `}`,
+		"a role":                    `{"messages":[{"role":` + quote(csvRows) + `,"content":{"type":"text","text":"x"}}]}`,
+		"a link's media type":       `{"content":[{"type":"resource_link","uri":"x://y","name":"n","mimeType":` + quote(csvRows) + `}]}`,
+		"a link's size":             `{"content":[{"type":"resource_link","uri":"x://y","name":"n","size":` + jsonRows + `}]}`,
+		"a link's annotations":      `{"content":[{"type":"resource_link","uri":"x://y","name":"n","annotations":` + jsonRows + `}]}`,
+		"a picture's media type":    `{"content":[{"type":"image","data":"","mimeType":` + quote(csvRows) + `}]}`,
+		"the first text of two":     `{"content":[{"type":"text","text":` + quote(csvRows) + `,"text":"ok"}]}`,
+		"the text of the two types": `{"content":[{"type":"text","type":"resource_link","text":"ok"}]}`,
+		"names of members":          `{"content":[],"structuredContent":{"1,Ada,Oslo":true,"2,Ben,Rome":true,"3,Cleo,Lima":true}}`,
+	} {
+		if got := Inspect(json.RawMessage(result)); !got.Classes.Has(engagement.RowLevel) {
+			t.Errorf("%s: found %v, want row_level", name, got.Classes)
+		}
+	}
+	for name, result := range map[string]string{
+		"flags and words":  `{"content":[{"type":"text","text":"ok","annotations":{"audience":["user"],"priority":1}}],"isError":false,"resultType":"complete"}`,
+		"a link":           `{"content":[{"type":"resource_link","uri":"x://y","name":"n","mimeType":"text/csv","size":12,"annotations":{"audience":["user","assistant"],"priority":0.5,"lastModified":"2025-01-12T15:00:58Z"}}]}`,
+		"a prompt":         `{"messages":[{"role":"assistant","content":{"type":"text","text":"x"}}]}`,
+		"names of one row": `{"content":[],"structuredContent":{"a,b":1,"c,d,e":2}}`,
+	} {
+		if got := Inspect(json.RawMessage(result)); got.Classes.Has(engagement.RowLevel) {
+			t.Errorf("%s: found %v", name, got.Classes)
+		}
+	}
+}
+
 func TestRowsInBlocksOfTheirOwnAreRows(t *testing.T) {
 	for name, texts := range map[string][]string{
 		"objects": {`{"id":1,"n":"A"}`, `{"id":2,"n":"B"}`, `{"id":3,"n":"C"}`},

@@ -51,6 +51,7 @@ type frame struct {
 	longer int    // elements that are objects with a column of one length, and that length
 	column int
 	said   int      // names of two or more words
+	listed int      // names that hold what keeps fields apart
 	stems  []string // names with their digits taken out, and how often each came
 	times  []int
 
@@ -149,6 +150,9 @@ func (f *frame) named(word []byte) {
 	if i := bytes.IndexByte(word, ' '); i > 0 && i+1 < len(word) {
 		f.said++
 	}
+	if bytes.ContainsAny(word, ",;|\\") {
+		f.listed++
+	}
 	if f.ordinal || !bytes.ContainsAny(word, "0123456789") {
 		return
 	}
@@ -230,7 +234,7 @@ func (in *inspector) scalar(value []byte, kind byte, base, layer int) {
 // closeFrame notes a closed array or object in the one around it, and reports
 // whether either is a table.
 func (in *inspector) closeFrame(c frame, whole []byte, base, layer int) bool {
-	if !c.object && c.strings >= minRows && c.strings == c.n {
+	if !c.object && c.strings >= minRows && c.strings == c.n || c.listed >= minRows {
 		in.lines(whole, layer)
 	}
 	if !c.object && c.strings == 0 && c.scalars == c.n && c.n >= minRun && layer < maxLayers && in.afford(c.n) {
@@ -298,14 +302,19 @@ const maxStems = 8
 // maxLines bounds the text that an array of strings is joined to.
 const maxLines = 1 << 20
 
-// lines looks at an array of strings as at the lines of a text.
-func (in *inspector) lines(array []byte, layer int) {
-	if len(array) > maxLines || in.found.Has(rowLevel) || layer >= maxLayers || !in.afford(len(array)) {
+// lines looks at the strings of an array, or the names of an object's members, as
+// at the lines of a text.
+func (in *inspector) lines(whole []byte, layer int) {
+	if len(whole) > maxLines || in.found.Has(rowLevel) || layer >= maxLayers || !in.afford(len(whole)) {
 		return
 	}
 	var text []byte
-	for value := range strictjson.Elements(array) {
-		text = append(strictjson.Unquote(text, value), '\n')
+	if whole[0] == '{' {
+		eachMember(whole, func(name string, _ []byte) { text = append(append(text, name...), '\n') })
+	} else {
+		for value := range strictjson.Elements(whole) {
+			text = append(strictjson.Unquote(text, value), '\n')
+		}
 	}
 	in.records(text, layer+1)
 	in.encoded(text, layer+1)
