@@ -191,7 +191,7 @@ type client struct {
 	last    int
 	heard   logged // every message that came, a line each
 	rooted  bool   // it answers roots/list itself; else it has none
-	stderr  bytes.Buffer
+	stderr  logged
 }
 
 // connect starts a server and shakes hands with the given capabilities.
@@ -430,7 +430,7 @@ func TestAKilledServerCostsOneCallAndComesBack(t *testing.T) {
 	if m.Error == nil || !strings.Contains(string(m.Error), "unknown whether") {
 		t.Errorf("the interrupted call gives %s%s", m.Result, m.Error)
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > atOnce { // it would have lasted 30 s
 		t.Errorf("the caller heard of it after %v", took)
 	}
 	c.call("memory/read_graph", `{}`)
@@ -509,7 +509,7 @@ func TestBadServersCostTheOthersNothing(t *testing.T) {
 	if got := c.call("good/echo", `{"message":"here"}`); !strings.Contains(string(got), "here") {
 		t.Errorf("got %s", got)
 	}
-	if took := time.Since(began); took > 15*time.Second {
+	if took := time.Since(began); took > 2*atOnce {
 		t.Errorf("the good server answered after %v", took)
 	}
 	out, _, code := command(t, dir, "status", "--json")
@@ -558,7 +558,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			_ = c.out.Close(ctx)
 			_ = c.stdin.Close()
 			_ = c.cmd.Wait()
-			for deadline := time.Now().Add(5 * time.Second); len(running(marker)) > 0; {
+			for deadline := time.Now().Add(time.Minute); len(running(marker)) > 0; {
 				if time.Now().After(deadline) {
 					t.Fatalf("still there: %v", running(marker))
 				}

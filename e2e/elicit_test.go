@@ -27,8 +27,7 @@ func TestClientsThatAnswerBadly(t *testing.T) {
 		outcome  string      // of the decision in the audit log; "" is no decision
 		unproven bool        // the client is not asked again in this session
 	}{
-		{"accepts after 5 ms", replying(5*time.Millisecond, allowOnce), "[deferred]", inbox.Pending, "nobody", true},
-		{"accepts in time for nobody", replying(250*time.Millisecond, allowOnce), "[deferred]", inbox.Pending, "nobody", true},
+		{"accepts at once", replying(0, allowOnce), "[deferred]", inbox.Pending, "nobody", true},
 		{"accepts with nothing in it", replying(human, `{"action":"accept","content":{}}`), "[deferred]", inbox.Pending, "nobody", true},
 		{"accepts without content", replying(human, `{"action":"accept"}`), "[deferred]", inbox.Pending, "nobody", true},
 		{"accepts with a word that was not offered", replying(human, `{"action":"accept","content":{"decision":"allow-session"}}`), "[deferred]", inbox.Pending, "nobody", true},
@@ -49,6 +48,10 @@ func TestClientsThatAnswerBadly(t *testing.T) {
 			_, answer := a.begin("tools/call", callParams("counting/erase", `{"nonce":"n"}`))
 			a.quick("beside")
 			m, err := a.wait(answer)
+			decisions := r.events(func(e audit.Event) bool { return e.Kind == audit.Decision })
+			if strings.HasSuffix(tt.name, "at once") && len(decisions) == 1 && decisions[0].Duration >= inbox.MinHumanAnswer {
+				t.Skipf("on this machine an answer at once takes %v, as a person's may", decisions[0].Duration)
+			}
 			if got := string(m.Result); err != nil || !strings.Contains(got, tt.result) {
 				t.Errorf("the call gives %s, %v, want %q", got, err, tt.result)
 			}
@@ -60,7 +63,6 @@ func TestClientsThatAnswerBadly(t *testing.T) {
 			if got, want := r.ran()["n"], map[bool]int{true: 1}[tt.state == inbox.Done]; got != want {
 				t.Errorf("it ran %d times, want %d", got, want)
 			}
-			decisions := r.events(func(e audit.Event) bool { return e.Kind == audit.Decision })
 			if len(decisions) != 0 && (tt.outcome == "" || decisions[0].Outcome != tt.outcome) || len(decisions) == 0 && tt.outcome != "" {
 				t.Errorf("the audit log has %v, want outcome %q", decisions, tt.outcome)
 			}
@@ -70,7 +72,7 @@ func TestClientsThatAnswerBadly(t *testing.T) {
 			if asked := a.questions() > before; asked == tt.unproven {
 				t.Errorf("the next question is shown: %v, want %v", asked, !tt.unproven)
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > atOnce {
 				t.Errorf("the next call took %v", took)
 			}
 		})
@@ -94,11 +96,11 @@ func TestAClientThatIsDeadOrLate(t *testing.T) {
 	r := newRig(t, nil)
 	shown := make(chan question, 10)
 	a := r.client(func(_ *agent, q question) { shown <- q })
-	began := time.Now()
 	_, answer := a.begin("tools/call", callParams("counting/erase", `{"nonce":"n"}`))
 	q := <-shown
 	_, second := a.begin("tools/call", callParams("counting/erase", `{"nonce":"second"}`))
 	<-shown
+	began := time.Now()
 	a.quick("beside")
 	for nonce, c := range map[string]<-chan jsonrpc.Message{"n": answer, "second": second} {
 		m, err := a.wait(c)
@@ -320,7 +322,7 @@ func TestFiveThatWaitHoldUpNobody(t *testing.T) {
 	if got := a.mustErase("answered"); !strings.Contains(got, "erase did answered") {
 		t.Errorf("the call that was allowed gives %s", got)
 	}
-	if took := time.Since(began); took > human+3*time.Second {
+	if took := time.Since(began); took > atOnce {
 		t.Errorf("it took %v", took)
 	}
 	if got := len(r.tickets(inbox.Pending)); got != 5 {

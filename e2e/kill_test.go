@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -117,6 +119,10 @@ func killedRunning(r *rig, args string) {
 	if err := syscall.Kill(server, syscall.SIGSTOP); err != nil {
 		r.t.Fatal(err)
 	}
+	r.until("server that stands still", func() bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", server))
+		return bytes.Contains(stat, []byte(") T ")) // its threads stop one by one
+	})
 	a.reply(q, human, allowOnce)
 	r.state("n", inbox.Running)
 	a.kill()

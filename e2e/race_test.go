@@ -120,6 +120,7 @@ func (r *rig) sql(query string, args ...any) {
 func moved(t *testing.T, edit func(map[string]any)) (r *rig, allowed, other inbox.Ticket, p *person) {
 	t.Helper()
 	r = newRig(t, edit)
+	p = r.person()
 	a := r.client(nobody)
 	for _, nonce := range []string{"n", "other"} {
 		if got := a.mustErase(nonce); !strings.Contains(got, "deferred [deferred]") {
@@ -128,7 +129,6 @@ func moved(t *testing.T, edit func(map[string]any)) (r *rig, allowed, other inbo
 	}
 	a.kill()
 	r.orphans()
-	p = r.person()
 	p.allow(r.ticket("n"))
 	return r, r.ticket("n"), r.ticket("other"), p
 }
@@ -292,7 +292,7 @@ func TestAnApprovalExpires(t *testing.T) {
 	t.Parallel()
 	r, allowed, other, p := moved(t, func(cfg map[string]any) {
 		strict(cfg)
-		cfg["approval"] = map[string]any{"expires": "6s"}
+		cfg["approval"] = map[string]any{"expires": "20s"}
 	})
 	timer := time.NewTimer(time.Until(allowed.Binding.Expires) + time.Second)
 	defer timer.Stop()

@@ -35,6 +35,10 @@ func soaking() bool { return os.Getenv("MCP_GATE_SOAK") != "" }
 // within 300 ms is no person's.
 const human = 310 * time.Millisecond
 
+// atOnce is long for a machine that does much else, and short beside what a
+// call that had to wait would take: that of a person's answer ends after 50 s.
+const atOnce = 20 * time.Second
+
 // The answers of a form as clients send them.
 const (
 	allowOnce = `{"action":"accept","content":{"decision":"allow-once"}}`
@@ -605,7 +609,7 @@ func (a *agent) quick(nonce string) {
 	if !strings.Contains(got, "peek did "+nonce) {
 		a.t.Errorf("a call that needs nobody gives %s", got)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > atOnce {
 		a.t.Errorf("a call that needs nobody took %v", took)
 	}
 }

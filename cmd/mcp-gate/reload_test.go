@@ -1,8 +1,12 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mcp-gate/mcp-gate/config"
 )
@@ -35,4 +39,27 @@ func TestPolicyVersion(t *testing.T) {
 			t.Errorf("%s has another version two lines further down", text)
 		}
 	}
+}
+
+// What is written in pieces, each of them a while after the other, is read once
+// it is whole.
+func TestAConfigurationIsReadOnceItLiesStill(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.jsonc")
+	synctest.Test(t, func(t *testing.T) {
+		written := make(chan time.Time, 1)
+		go func() {
+			for n := range 20 {
+				if err := os.WriteFile(file, make([]byte, n), 0o600); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(reloadQuiet / 3)
+			}
+			written <- time.Now()
+		}()
+		synctest.Wait()
+		seen := quiet(t.Context(), stamp(file), file)
+		if last := (<-written).Add(-reloadQuiet / 3); time.Since(last) < reloadQuiet || seen != stamp(file) {
+			t.Errorf("taken for whole %v after the last piece", time.Since(last))
+		}
+	})
 }
