@@ -41,12 +41,16 @@ const (
 // trusted server, and never against a verb that has an effect.
 func Classify(t Tool, trust Trust, owner Override) Class {
 	f := featuresOf(t)
+	return owner.over(classify(t, &f, trust))
+}
+
+func classify(t Tool, f *features, trust Trust) Class {
 	did := f.effect()
 	egress, gives := f.carries(did)
 	permission, why := judged(did, t.Hints, trust)
 	c := Class{Permission: permission, Egress: egress, Domains: f.serves(t)}
 	c.Why = fmt.Sprintf("%s by %s; %s: %s", permission, why, egress, gives)
-	return owner.over(c)
+	return c
 }
 
 // over returns a class with the owner's word in place of what was found.

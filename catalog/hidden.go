@@ -225,6 +225,9 @@ func folded(s string) string {
 // skeleton is what a name looks like: folded, with the digits and letters
 // that are taken for each other made one.
 func skeleton(name string) string {
+	if b, plain := plainSkeleton(name); plain {
+		return b
+	}
 	return strings.Map(func(r rune) rune {
 		switch r {
 		case '0':
@@ -236,6 +239,34 @@ func skeleton(name string) string {
 		}
 		return r
 	}, strings.ReplaceAll(folded(name), "rn", "m"))
+}
+
+// plainSkeleton is skeleton for a name of letters, digits, "_", "-" and ".", which
+// is nearly every one.
+func plainSkeleton(name string) (string, bool) {
+	buf := make([]byte, 0, 64)
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		switch {
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_':
+		case c == '-' || c == '.':
+			c = '_'
+		default:
+			return "", false
+		}
+		switch {
+		case c == '0':
+			c = 'o'
+		case c == '1' || c == 'i':
+			c = 'l'
+		case c == 'n' && len(buf) > 0 && buf[len(buf)-1] == 'r':
+			buf, c = buf[:len(buf)-1], 'm'
+		}
+		buf = append(buf, c)
+	}
+	return string(buf), true
 }
 
 // homoglyphs looks for words that mix Latin letters with look-alikes of

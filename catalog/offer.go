@@ -12,21 +12,32 @@ import (
 // fields that say which server it is.
 func NewOffer(tools []Tool, trust Trust, instructions string, beside []Tool) Offer {
 	o := Offer{Instructions: instructions, Blocking: BlockingKinds(scanText(instructions))}
+	looks := make([]string, len(tools))
 	alike := map[string][]Tool{} // by how a name looks: a tool of each spelling, a few of them
-	for _, group := range [][]Tool{beside, tools} {
-		for _, t := range group {
-			look := skeleton(t.ID.Tool)
-			if few := alike[look]; len(few) < 8 && len(imitations(t, few)) == len(few) {
-				alike[look] = append(few, t)
-			}
+	for i, t := range tools {
+		looks[i] = skeleton(t.ID.Tool)
+		alike[looks[i]] = nil
+	}
+	stand := func(look string, t Tool) {
+		if few, ok := alike[look]; ok && len(few) < 8 && len(imitations(t, few)) == len(few) {
+			alike[look] = append(few, t)
 		}
 	}
-	for _, t := range tools {
-		names := scanner{seen: map[string]bool{}, read: map[string]bool{}}
-		names.name(t, imitations(t, alike[skeleton(t.ID.Tool)]))
-		own := Scan(t, nil)
+	for _, t := range beside {
+		stand(skeleton(t.ID.Tool), t)
+	}
+	for i, t := range tools {
+		stand(looks[i], t)
+	}
+	for i, t := range tools {
+		var names scanner
+		if others := imitations(t, alike[looks[i]]); others != nil {
+			names.name(t, others)
+		}
+		f := featuresOf(t)
+		own := scan(t, &f, nil)
 		o.Tools = append(o.Tools, Offered{
-			Tool: t, Class: Classify(t, trust, Override{}),
+			Tool: t, Class: classify(t, &f, trust),
 			Blocking: BlockingKinds(own), Beside: BlockingKinds(names.found), Findings: append(own, names.found...),
 		})
 	}
@@ -37,10 +48,9 @@ func NewOffer(tools []Tool, trust Trust, instructions string, beside []Tool) Off
 // with other separators: list-tables beside list_tables is a habit, no mask.
 func imitations(t Tool, alike []Tool) []Tool {
 	spelling := func(name string) string { return strings.ToLower(separators.Replace(name)) }
-	own := spelling(t.ID.Tool)
 	var others []Tool
 	for _, p := range alike {
-		if spelling(p.ID.Tool) != own {
+		if p.ID.Tool != t.ID.Tool && spelling(p.ID.Tool) != spelling(t.ID.Tool) {
 			others = append(others, p)
 		}
 	}

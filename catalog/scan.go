@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/internal/enum"
 	"github.com/mcp-gate/mcp-gate/internal/lazy"
 	"github.com/mcp-gate/mcp-gate/internal/sieve"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
 // Tier is what a finding does. The zero Tier is none.
@@ -65,28 +65,35 @@ const mostFindings = 32
 // size of the definition, of which it reads a bounded part, and of the peers'
 // names. A definition that is longer is found too long, and so held.
 func Scan(t Tool, peers []Tool) []Finding {
-	s := scanner{seen: map[string]bool{}, read: map[string]bool{}}
 	f := featuresOf(t)
-	s.writes = f.byName().class > engagement.Read
+	return scan(t, &f, peers)
+}
+
+func scan(t Tool, f *features, peers []Tool) []Finding {
+	name := f.byName()
+	s := scanner{writes: name.class > engagement.Read}
 	if len(t.Raw) > mostScanned {
 		s.add(KindTooLong, Block, "", fmt.Sprintf("%d bytes, of which the first %d were looked at", len(t.Raw), mostScanned))
 	}
 	s.walk(t.Raw[:min(len(t.Raw), mostScanned)])
 	s.name(t, peers)
-	s.mismatch(t, f)
+	s.mismatch(t, f, name)
 	return s.found
 }
 
 type scanner struct {
 	found []Finding
-	seen  map[string]bool // kind and place of each finding
+	seen  map[seen]bool
 	read  map[string]bool // texts that were graded: schemas repeat themselves
 
 	writes bool // the tool's name says that it has an effect
 }
 
+// seen is what one definition is told of once.
+type seen struct{ kind, where string }
+
 func (s *scanner) add(kind string, tier Tier, where, passage string) {
-	key := kind + "\x00" + where
+	key := seen{kind, where}
 	if s.seen[key] || len(s.found) >= mostFindings && tier == Show {
 		return
 	}
@@ -97,62 +104,57 @@ func (s *scanner) add(kind string, tier Tier, where, passage string) {
 		}
 		s.found = slices.Delete(s.found, i, i+1)
 	}
+	if s.seen == nil {
+		s.seen = map[seen]bool{}
+	}
 	s.seen[key] = true
 	s.found = append(s.found, Finding{kind, tier, where, display(passage, mostShown)})
 }
 
 // walk visits every string of a JSON value, member names included.
 func (s *scanner) walk(raw json.RawMessage) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
 	type level struct {
-		object, value bool // value: the next string is a member's value
-		key           string
-		n             int
-		path          int // length of the pointer to it
+		object bool
+		key    string
+		n      int
+		path   int // length of the pointer to it
 	}
 	var open []level
-	var path []byte // the pointer to the innermost level
-	where := func() string {
+	var path, text []byte // path is the pointer to the innermost level, and what is made of it
+	where := func() []byte {
 		if len(open) == 0 {
-			return ""
+			return path[:0]
 		}
 		top := open[len(open)-1]
-		if top.object {
-			return string(path) + "/" + pointerToken(top.key)
+		if path = append(path[:top.path], '/'); top.object {
+			return append(path, pointerToken(top.key)...)
 		}
-		return string(path) + "/" + strconv.Itoa(top.n)
+		return strconv.AppendInt(path, int64(top.n), 10)
 	}
 	passed := func() { // a value ended
 		if len(open) > 0 {
-			top := &open[len(open)-1]
-			top.value = false
-			top.n++
+			open[len(open)-1].n++
 		}
 	}
+	c := strictjson.NewCursor(raw)
 	for {
-		token, err := d.Token()
-		if err != nil {
+		switch t := c.Next(); t.Kind {
+		case 0:
 			return
-		}
-		switch v := token.(type) {
-		case json.Delim:
-			if v == '{' || v == '[' {
-				path = append(path[:0], where()...)
-				open = append(open, level{object: v == '{', path: len(path)})
-				continue
-			}
-			if open = open[:len(open)-1]; len(open) > 0 {
-				path = path[:open[len(open)-1].path]
-			}
+		case '{', '[':
+			path = where()
+			open = append(open, level{object: t.Kind == '{', path: len(path)})
+		case '}', ']':
+			open = open[:len(open)-1]
 			passed()
-		case string:
-			if top := len(open) - 1; top >= 0 && open[top].object && !open[top].value {
-				open[top].key, open[top].value = v, true
-				s.key(where(), v)
+		case '"':
+			text = strictjson.Unquote(text[:0], t.Raw)
+			if t.Name {
+				open[len(open)-1].key = string(text)
+				s.key(string(where()), open[len(open)-1].key)
 				continue
 			}
-			s.text(where(), v)
+			s.text(string(where()), string(text))
 			passed()
 		default:
 			passed()
@@ -242,6 +244,9 @@ func (s *scanner) graded(where, text, shown string) {
 	if s.read[plain] {
 		return
 	}
+	if s.read == nil {
+		s.read = map[string]bool{}
+	}
 	s.read[plain] = true
 	known := poisons()
 	for _, i := range known.patterns.Candidates(plain) {
@@ -295,8 +300,8 @@ var carrying = wordSet("send push run call share execute")
 
 // mismatch looks for a name that promises to read where the description
 // destroys, sends or runs, and for claims of the same kind.
-func (s *scanner) mismatch(t Tool, f features) {
-	name, described := f.byName(), f.byDescription()
+func (s *scanner) mismatch(t Tool, f *features, name finding) {
+	described := f.byDescription()
 	if name.class == engagement.Read && name.strong && described.class >= engagement.SourceFileWrite && described.strong && !described.vague() && (!carrying[described.verb] || f.sendsMessage(described)) {
 		s.add(kindMismatch, Show, "/description", f.first)
 	}
