@@ -6,8 +6,9 @@
 // it, and a small head file beside each log file counts the lines and names the
 // digest of the last one. The words in an event (verdicts, codes, classes) are
 // plain strings, so that a later build reads what an earlier one wrote; a field
-// that a reader does not know is skipped. There is no field for arguments or
-// results: only digests and sizes are ever stored.
+// that a reader does not know is skipped. There is no field for results: of
+// them only sizes are ever stored. Arguments are, where whoever writes the event
+// hands them over.
 //
 // # What verification finds, and what it does not
 //
@@ -100,7 +101,10 @@ type Event struct {
 	Binding    string `json:"binding,omitempty"`     // SHA-256 of what a person approved, hex
 	ArgsDigest string `json:"args_sha256,omitempty"` // of the canonical arguments, hex
 	ArgsSize   int64  `json:"args_bytes,omitempty"`
-	ResultSize int64  `json:"result_bytes,omitempty"`
+	// Args are the arguments, as one JSON value: canonical bytes, which have no
+	// line feed. More than [MaxArgs] are left out.
+	Args       json.RawMessage `json:"args,omitempty"`
+	ResultSize int64           `json:"result_bytes,omitempty"`
 
 	Duration  time.Duration `json:"-"` // duration_ms in the line, to the microsecond
 	Outcome   string        `json:"outcome,omitempty"`

@@ -97,6 +97,8 @@ func full(t *testing.T) Event {
 			f.SetInt(int64(1_234_567 * time.Microsecond))
 		case time.Time:
 			f.Set(reflect.ValueOf(time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC)))
+		case json.RawMessage:
+			f.Set(reflect.ValueOf(json.RawMessage(`{"a":[1.0,"\u00e9 \\n"]}`)))
 		case []Mark:
 			f.Set(reflect.ValueOf([]Mark{{"a", 1, "00"}, {"b", 2, "ff"}}))
 		default:
@@ -118,6 +120,27 @@ func TestEventRoundTrip(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read back\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// Arguments are foreign: what does not print is escaped in them, and what could
+// break the line is not in it.
+func TestArgumentsInALine(t *testing.T) {
+	for args, want := range map[string]string{
+		"{\"a\":\"\u202e\u009b\"}":                              `{"a":"\u202e\u009b"}`,
+		`{"a":"` + strings.Repeat("\u200b", MaxArgs/3-4) + `"}`: `{"a":"` + strings.Repeat(`\u200b`, MaxArgs/3-4) + `"}`,
+		`{"a":"` + strings.Repeat("x", MaxArgs) + `"}`:          "",
+		`{"a":1}` + "\n" + `{"kind":"note"}`:                    "",
+		`{"a":`:                                                 "",
+	} {
+		line, err := json.Marshal(Event{Kind: Intent, Args: json.RawMessage(args)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ Args json.RawMessage }
+		if err := json.Unmarshal(line, &got); err != nil || string(got.Args) != want || len(line) > maxLine/2 {
+			t.Errorf("%.40q: got %.80q, %v, want %.80q; %d bytes", args, got.Args, err, want, len(line))
+		}
 	}
 }
 

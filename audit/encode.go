@@ -1,11 +1,16 @@
 package audit
 
 import (
+	"bytes"
+	"encoding/json"
 	"strconv"
 	"time"
 	"unicode"
 	"unicode/utf8"
 )
+
+// MaxArgs bounds the arguments in one line, in bytes.
+const MaxArgs = 64 << 10
 
 const (
 	maxText = 512  // bytes of any one text in a line
@@ -43,6 +48,9 @@ func appendEvent(dst []byte, e *Event) []byte {
 	dst = appendText(dst, "binding", e.Binding, maxText)
 	dst = appendText(dst, "args_sha256", e.ArgsDigest, maxText)
 	dst = appendInt(dst, "args_bytes", e.ArgsSize)
+	if n := len(e.Args); n > 0 && n <= MaxArgs && isOneLine(e.Args) {
+		dst = appendVisible(appendKey(dst, "args"), string(e.Args), false)
+	}
 	dst = appendInt(dst, "result_bytes", e.ResultSize)
 	dst = appendMillis(dst, e.Duration)
 	dst = appendText(dst, "outcome", e.Outcome, maxText)
@@ -51,6 +59,12 @@ func appendEvent(dst []byte, e *Event) []byte {
 	dst = appendText(dst, "file", e.File, maxText)
 	dst = appendText(dst, "next", e.Next, maxText)
 	return appendMarks(dst, e.Seen)
+}
+
+// isOneLine reports whether args are one JSON value without a line feed, so that
+// they cannot end the line or its object.
+func isOneLine(args json.RawMessage) bool {
+	return bytes.IndexByte(args, '\n') < 0 && json.Valid(args)
 }
 
 func appendMarks(dst []byte, marks []Mark) []byte {

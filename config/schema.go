@@ -475,7 +475,7 @@ var notifyShape = object[Notify]{
 
 var auditShape = object[Audit]{
 	fields: []field[Audit]{
-		key("keep_arguments", "Meant to keep the arguments of calls, not only their digests; no effect yet.", truth, func(a *Audit) *bool { return &a.KeepArguments }),
+		key("keep_arguments", "Keep the arguments of calls in the audit log, up to 64 KiB a call and with secrets blacked out; else only their digests.", truth, func(a *Audit) *bool { return &a.KeepArguments }),
 	},
 }
 

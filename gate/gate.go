@@ -153,6 +153,9 @@ type Options struct {
 	// PolicyVersion is a digest of the owner's policy; an approval holds only
 	// while it stays.
 	PolicyVersion string
+	// KeepArguments has the audit log keep the arguments of calls, without what
+	// looks like a secret; else only their digests are in it.
+	KeepArguments bool
 	// Person says that a person's command runs this gate, so that it may run
 	// tickets whose own gate is gone, however the server is started.
 	Person bool

@@ -1,9 +1,12 @@
 package gate
 
 import (
+	"encoding/json"
 	"fmt"
 
+	"github.com/mcp-gate/mcp-gate/artifacts"
 	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/internal/canonjson"
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
@@ -19,11 +22,29 @@ func (s *Session) event(kind string, c *call, d policy.Decision) audit.Event {
 	if d.NoWayBack && kind == audit.Intent {
 		e.Note = "a copy was wanted and none is possible: there is no way back"
 	}
+	if kind == audit.Intent || kind == audit.Ask || kind == audit.Refusal {
+		e.Args = s.g.keptArgs(c)
+	}
 	return s.about(e, c)
 }
 
+// keptArgs are the arguments of a call as the audit log keeps them, where the
+// owner wants it to: without what looks like a secret. Longer ones are not kept,
+// since a part of them would tell a rule something else.
+func (g *Gate) keptArgs(c *call) json.RawMessage {
+	if !g.ruling().keepArgs || len(c.args) > audit.MaxArgs {
+		return nil
+	}
+	clean, _ := artifacts.RedactJSON(orEmpty(c.args))
+	kept, err := canonjson.Append(nil, clean)
+	if err != nil || len(kept) > audit.MaxArgs { // they were never judged, or marks made them longer
+		return nil
+	}
+	return kept
+}
+
 // about adds who called what with which arguments to a line: digests and
-// sizes, never contents.
+// sizes.
 func (s *Session) about(e audit.Event, c *call) audit.Event {
 	e.Call, e.Session, e.Principal, e.Client, e.Ticket = c.id, s.id, s.who.Principal, s.who.Client, c.ticket
 	e.Tool, e.ArgsDigest, e.ArgsSize = c.entry.ID.String(), c.digest, int64(len(c.args))

@@ -18,6 +18,7 @@ type ruling struct {
 	least    map[engagement.Permission]policy.Level
 	spend    engagement.Spend
 	version  string
+	keepArgs bool
 	servers  map[string]Server
 	aliases  []string // of servers, sorted
 	profiles map[string]Profile
@@ -25,7 +26,7 @@ type ruling struct {
 }
 
 func (o Options) ruling() *ruling {
-	r := &ruling{rules: o.Rules, fallback: o.Fallback, least: o.Least, spend: o.Spend, version: o.PolicyVersion, servers: map[string]Server{}, profiles: o.Profiles}
+	r := &ruling{rules: o.Rules, fallback: o.Fallback, least: o.Least, spend: o.Spend, version: o.PolicyVersion, keepArgs: o.KeepArguments, servers: map[string]Server{}, profiles: o.Profiles}
 	for _, s := range o.Servers {
 		r.servers[s.Alias] = s
 	}

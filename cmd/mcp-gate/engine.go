@@ -274,7 +274,7 @@ func (e *engine) gateOptions(servers []gate.Server, o engineOptions, rec gate.Re
 	return gate.Options{
 		Name: "mcp-gate", Version: version(), Prefix: prefix.Parts{Budget: int(e.cfg.Prefix.Budget)},
 		Servers: servers, Profiles: e.profiles(o), Rules: e.cfg.Policy.Rules,
-		Fallback: fallbackOf(e.cfg), PolicyVersion: policyVersion(e.cfg), Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
+		Fallback: fallbackOf(e.cfg), PolicyVersion: policyVersion(e.cfg), KeepArguments: e.cfg.Audit.KeepArguments, Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
 		Caller: caller{e.pool}, Audit: rec, Resolve: resolve, Log: e.log, Now: time.Now, Rand: rand.Reader,
 		Wait: askWait, Waits: waitsOf(e.cfg), Clients: limitsOf(e.cfg), FirstList: firstList, FirstFind: firstFind,
 	}

@@ -480,7 +480,7 @@ func (a *app) grantsSimulate(ctx context.Context, d *desk, terms inbox.Terms, la
 
 // simulate tries the terms on the last audited calls. Definitions are taken to
 // have been as they are pinned; the arguments of a call are known where it had
-// a ticket.
+// a ticket, or the audit log kept them.
 func (d *desk) simulate(ctx context.Context, terms inbox.Terms, last int) (simulation, error) {
 	events, err := recentCalls(d.home, last)
 	if err != nil {
@@ -525,7 +525,8 @@ func (d *desk) replayed(ctx context.Context, e audit.Event, terms inbox.Terms) (
 		return c, recorded{}, false
 	}
 	c.Server, c.Definition, _ = strings.Cut(terms.Definitions[e.Tool], " ")
-	q := policy.Request{Tool: id, NameUnique: true, Class: c.Class, Principal: e.Principal, ArgsUnknown: e.ArgsSize > 0}
+	args, known := argsOf(e)
+	q := policy.Request{Tool: id, NameUnique: true, Class: c.Class, Principal: e.Principal, Args: args, ArgsUnknown: !known && e.ArgsSize > 0}
 	if e.Ticket != "" {
 		if t, err := d.store.Ticket(ctx, e.Ticket); err == nil {
 			q.Args, q.ArgsUnknown = t.Args, false

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/mcp-gate/mcp-gate/artifacts"
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/config"
@@ -52,6 +53,10 @@ depends on them, and a way back or a grant is not counted on.`,
 	var last int
 	replay := &cobra.Command{
 		Use: "replay", Short: "Say what the last audited calls would get under another policy",
+		Long: `Say what the last audited calls would get under another policy. A row of which a
+rule looks at arguments is judged by them where the audit log kept them
+(audit.keep_arguments) and no secret was blacked out in them; else it depends on
+arguments. Paths in them are taken to lead where they lead now.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.policyReplay(c.Context(), file, last) },
 	}
@@ -158,7 +163,7 @@ func (a *app) policyReplay(ctx context.Context, file string, last int) (err erro
 			return usage(err)
 		}
 	}
-	calls, err := auditedCalls(h, last)
+	calls, err := auditedCalls(h, last, cfg.Policy.Rules)
 	if err != nil {
 		return err
 	}
@@ -186,7 +191,7 @@ var beyondPolicy = []string{
 }
 
 // auditedCalls reads the last judged calls from the audit log.
-func auditedCalls(h config.Home, last int) ([]policy.Audited, error) {
+func auditedCalls(h config.Home, last int, rules *policy.Rules) ([]policy.Audited, error) {
 	judged := func(e audit.Event) bool {
 		return e.Kind == audit.Intent || e.Kind == audit.Refusal || e.Kind == audit.Ask
 	}
@@ -208,9 +213,31 @@ func auditedCalls(h config.Home, last int) ([]policy.Audited, error) {
 			c.Verdict.UnmarshalText([]byte(r.Event.Verdict)) != nil {
 			continue // written by a build with other words
 		}
+		c.Args, c.ArgsKept = argsOf(r.Event)
+		c.Resolved = resolvedPaths(rules, c)
 		calls = append(calls, c)
 	}
 	return calls, nil
+}
+
+// argsOf are the arguments of a recorded call, and whether they are known. Where
+// a secret was blacked out they are not: a rule would be held against the mark.
+func argsOf(e audit.Event) (args json.RawMessage, known bool) {
+	if e.Args == nil {
+		return nil, e.ArgsDigest != "" && e.ArgsSize == 0
+	}
+	return e.Args, !artifacts.HasRedaction(e.Args)
+}
+
+// resolvedPaths are the paths that the rules compare, as they lead now.
+func resolvedPaths(rules *policy.Rules, c policy.Audited) map[string]string {
+	resolved := map[string]string{}
+	for _, path := range rules.Paths(policy.Request{Tool: c.Tool, NameUnique: c.NameUnique, Class: c.Class, Egress: c.Egress, Principal: c.Principal, Scope: c.Scope, Args: c.Args}) {
+		if real, err := resolve(path); err == nil {
+			resolved[path] = real
+		}
+	}
+	return resolved
 }
 
 // replayFacts judges calls as a session of the default profile would, without
