@@ -39,19 +39,29 @@ var digit = func() (t [256]bool) {
 	return t
 }()
 
+// padded says the same with the sign that fills up the last digits.
+var padded = func() [256]bool { t := digit; t['='] = true; return t }()
+
 // encoded looks into runs of base64 or hexadecimal digits and into data URIs.
-func (in *inspector) encoded(b []byte, layer int) {
-	in.dataURIs(b, layer)
-	if whole, ok := from85(b); ok && layer < maxLayers && in.afford(len(whole)) {
-		in.decoded(whole, layer)
+func (in *inspector) encoded(b []byte, has *census, layer int) {
+	if has[':'] > 0 && has[','] > 0 {
+		in.dataURIs(b, layer)
+	}
+	if has['~'] > 1 {
+		if whole, ok := from85(b); ok && layer < maxLayers && in.afford(len(whole)) {
+			in.decoded(whole, layer)
+		}
 	}
 	if digits := squeezed(b); digits != nil {
 		in.run(digits, layer)
 	}
-	if longestWord(b) < minRun {
+	if nextRun(b, 0, &digit) == len(b) {
 		return
 	}
 	for at := 0; at < len(b); {
+		if at = nextRun(b, at, &padded); at == len(b) {
+			return
+		}
 		if !digit[b[at]] {
 			at++
 			continue
@@ -64,21 +74,21 @@ func (in *inspector) encoded(b []byte, layer int) {
 	}
 }
 
-// longestWord is the length of the longest run of digits, up to minRun.
-func longestWord(b []byte) int {
-	n, most := 0, 0
-	for i := range b {
-		if !digit[b[i]] {
-			n = 0
-			continue
+// nextRun returns where minRun bytes of a kind begin to stand together, len(b)
+// if they do nowhere. Where few do, it looks at one byte in minRun and the ones
+// before it.
+func nextRun(b []byte, at int, kind *[256]bool) int {
+	for at+minRun <= len(b) {
+		i := at + minRun - 1
+		for i >= at && kind[b[i]] {
+			i--
 		}
-		if n++; n > most {
-			if most = n; most >= minRun {
-				return most
-			}
+		if i < at {
+			return at
 		}
+		at = i + 1
 	}
-	return most
+	return len(b)
 }
 
 // runEnd returns where the run of digits at i ends, padding included. Lines of

@@ -3,6 +3,7 @@ package artifacts
 import (
 	"bytes"
 	"html"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -40,27 +41,78 @@ var gateLine = lazy.Regexp(lineStart + `(?:` +
 // at a line's beginning.
 var gateKey = lazy.Regexp(`(?i)(?:^|["'{,\s])mcp-gate/[a-z][a-z_-]{1,30}["']?\s*[:=]`)
 
-// looksLikeGate is whether any part of text is worth a closer look: the words
-// that every form has one of, in any case, or letters outside ASCII.
+// gateWords are what every form has one of, in any case.
 var gateWords = [][]byte{[]byte("refused"), []byte("deferred"), []byte("imitation"), []byte("withheld"), []byte("result kept"), []byte("mcp"), []byte("not run")}
 
+// gatePhrases are what a line of ASCII has one of that the gate could have
+// written. Those that begin with its name have the signs that may be in it.
+var gatePhrases = sync.OnceValue(func() *folded {
+	return newFolded("refused", "deferred", "imitation", "withheld", "result kept", "not run", "mcpgate", "mcp-gate", "mcp_gate", "mcp gate")
+})
+
+// maxHead is how much of a line is looked at.
+const maxHead = 512
+
 // imitations counts the lines of text that read as if the gate had written
-// them. A sentence that mentions the gate is none.
-func imitations(text []byte) int {
+// them. A sentence that mentions the gate is none. Only lines are looked at that
+// have one of its phrases, or signs that may stand for something else.
+func imitations(text []byte, c *census) int {
 	n := 0
 	var scratch []byte
-	for len(text) > 0 {
-		var line []byte
-		line, text = cutLine(text)
-		head := skeleton(&scratch, line[:min(len(line), 512)])
-		if !mentionsGate(head) {
-			continue
+	sign := len(text)
+	if c.wide() > 0 || c.of("&\x1b") > 0 {
+		sign = 0
+	}
+	phrases := gatePhrases()
+	phrase := phrases.next(text, 0)
+	for at := 0; ; {
+		if sign < len(text) {
+			sign = nextSign(text, max(at, sign))
 		}
-		if gateLine().Match(head) || gateKey().Match(head) {
+		if phrase < at {
+			phrase = phrases.next(text, at)
+		}
+		p := min(sign, phrase)
+		if p == len(text) {
+			return n
+		}
+		from := max(lastBreak(text[max(at, p-maxHead):p])+max(at, p-maxHead), at)
+		line := text[from:]
+		if end := lineBreakAt(text[p:]); end >= 0 {
+			line = text[from : p+end]
+		}
+		at = min(from+len(line)+1, len(text))
+		if from > 0 && !isLineBreak(text[from-1]) {
+			continue // it is behind what is looked at of its line
+		}
+		head := skeleton(&scratch, line[:min(len(line), maxHead)])
+		if mentionsGate(head) && (gateLine().Match(head) || gateKey().Match(head)) {
 			n++
 		}
 	}
-	return n
+}
+
+// nextSign returns where the next byte stands that skeleton replaces.
+func nextSign(text []byte, i int) int {
+	for i < len(text) {
+		if c := text[i]; c >= utf8.RuneSelf || c == 0x1b || c == '&' {
+			return i
+		}
+		i++
+	}
+	return i
+}
+
+func isLineBreak(c byte) bool { return c == '\n' || c == '\r' }
+
+// lastBreak returns the offset behind the last line break of b, 0 without one.
+func lastBreak(b []byte) int {
+	for i := len(b); i > 0; i-- {
+		if isLineBreak(b[i-1]) {
+			return i
+		}
+	}
+	return 0
 }
 
 // gateInitials are what they begin with.

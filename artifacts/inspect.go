@@ -350,8 +350,9 @@ func (in *inspector) together() {
 	in.found = 0
 	for _, between := range []string{"\n", ""} { // rows, or a text cut anywhere
 		joined := bytes.Join(in.texts, []byte(between))
-		in.records(joined, 0)
-		in.encoded(joined, 0)
+		has := countBytes(joined)
+		in.records(joined, has, 0)
+		in.encoded(joined, has, 0)
 	}
 	if in.wide >= minRows {
 		in.found = in.found.Union(rows)
@@ -428,7 +429,7 @@ func (in *inspector) blob(b []byte, layer int) Media {
 	m := Sniff(b)
 	in.found = in.found.Union(m.Class)
 	if m.Type == "image/svg+xml" {
-		in.encoded(b, layer+1) // pictures inside
+		in.encoded(b, countBytes(b), layer+1) // pictures inside
 	}
 	return m
 }
@@ -442,13 +443,14 @@ func (in *inspector) text(b []byte, layer int) {
 	if decoded, ok := fromUTF16(b); ok {
 		b = decoded
 	}
-	in.marks = in.marks.plus(MarkText(b))
-	in.records(b, layer)
-	in.encoded(b, layer)
+	has := countBytes(b)
+	in.marks = in.marks.plus(markText(b, has))
+	in.records(b, has, layer)
+	in.encoded(b, has, layer)
 }
 
 // records looks for rows in text, until some were found.
-func (in *inspector) records(b []byte, layer int) {
+func (in *inspector) records(b []byte, has *census, layer int) {
 	if in.found.Has(engagement.RowLevel) {
 		return
 	}
@@ -460,24 +462,26 @@ func (in *inspector) records(b []byte, layer int) {
 	if in.found.Has(engagement.RowLevel) {
 		return
 	}
-	if !in.settled && looksLikeRecords(b) {
+	if !in.settled && looksLikeRecords(b, has) {
 		in.found = in.found.Union(rows)
 		return
 	}
-	in.embedded(b, layer)
-	for _, otherwise := range [...]func([]byte) []byte{unescaped, plainer, relined, flat} {
+	if has.of("{[") > 0 {
+		in.embedded(b, layer)
+	}
+	for _, otherwise := range [...]func([]byte, *census) []byte{unescaped, plainer, relined, flat} {
 		if in.found.Has(engagement.RowLevel) || layer >= maxLayers {
 			return
 		}
-		if plain := otherwise(b); plain != nil && in.afford(len(plain)) {
-			in.records(plain, layer+1)
+		if plain := otherwise(b, has); plain != nil && in.afford(len(plain)) {
+			in.records(plain, countBytes(plain), layer+1)
 		}
 	}
 	if in.settled || in.found.Has(engagement.RowLevel) {
 		return
 	}
 	some := sample(b)
-	if hasLines(some, madeLeast) && (isMade(some) || isTight(some) || isByTurns(some) || isColumns(b)) || isMadeInLine(some) {
+	if hasLines(some, madeLeast) && (isMade(some) || isTight(some) || isByTurns(some) || isColumns(b, has)) || isMadeInLine(some) {
 		in.found = in.found.Union(rows)
 	}
 }

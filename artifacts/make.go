@@ -34,19 +34,19 @@ const (
 func isMade(text []byte) bool {
 	w := comparisons.Get().(*comparison)
 	defer comparisons.Put(w)
+	w.read(text)
 	for period := 1; period <= madePeriod; period++ {
-		w.period = period
-		if w.find(text) {
+		if w.find(period) {
 			return true
 		}
-		if w.lines < (period+1)*madeLeast {
+		if len(w.lines) < (period+1)*madeLeast {
 			break
 		}
 	}
 	return false
 }
 
-var comparisons = sync.Pool{New: func() any { return &comparison{counts: map[uint64]*tally{}} }}
+var comparisons = sync.Pool{New: func() any { return &comparison{ids: map[uint64]int{}} }}
 
 // hasLines reports whether text may have so many lines, as [cutLine] cuts them.
 func hasLines(text []byte, least int) bool {
@@ -77,58 +77,67 @@ func sample(text []byte) []byte {
 
 // A token is a word, or a sign that stands alone.
 type token struct {
-	hash     uint64
-	from, to int // in its record
+	id       int // equal tokens have the same
+	from, to int // in the text of the comparison
 	word     bool
 }
 
-// A record is one or more lines taken apart.
+// A madeLine is a line that was taken apart.
+type madeLine struct {
+	from, to int // in the text of the comparison
+	tokens   []token
+}
+
+// A record is one or more lines.
 type record struct {
-	text   []byte
-	tokens []token
+	from, to int
+	tokens   []token
 }
 
-// comparison holds the records that are compared.
+// comparison holds the lines of a text, and what is compared of them.
 type comparison struct {
+	text   []byte // the lines, with a line feed between them
+	lines  []madeLine
+	ids    map[uint64]int // by the hash of a token
+	tokens []token        // of all lines
+
 	period  int
-	lines   int // seen in all
-	records [madeWindow]record
-	n       int
-	counts  map[uint64]*tally
+	made    []token // of all records of so many lines
+	records []record
+	window  []record // those that are held against each other
+	counts  []tally  // by the id of a token
+	seen    []int    // the ids in the window
+	look    uint32   // how often windows were counted
 }
 
-// tally is how often a token stands in how many records.
+// The tokens that mean something have the first ids.
+const (
+	lineBreak = iota
+	closingRound
+	closingSquare
+	closingCurly
+	namingColon
+	namingEquals
+	knownTokens
+)
+
+var known = [knownTokens]string{"\n", ")", "]", "}", ":", "="}
+
+// tally is how often a token stands in how many records of the window.
 type tally struct {
-	per     [4]int // records in which it stands 1, 2, 3, and 4 times
+	look    uint32
 	record  int
 	here    int
-	settled int // how often it stands in a record of this make; 0 where that varies
+	per     [4]int // records in which it stands 1, 2, 3, and 4 times
+	settled int    // how often it stands in a record of this make; 0 where that varies
 }
 
-func (w *comparison) find(text []byte) bool {
-	w.n, w.lines = 0, 0
-	var rec []byte
-	in := 0
-	add := func(line []byte) bool {
-		if in > 0 {
-			rec = append(rec, '\n')
-		}
-		rec = append(rec, line...)
-		if in++; in < w.period {
-			return false
-		}
-		w.records[w.n].read(rec)
-		rec, in = rec[:0], 0
-		if w.n++; w.n < madeWindow {
-			return false
-		}
-		found := w.same()
-		// The second half is the first of the next window.
-		for i := range madeWindow / 2 {
-			w.records[i], w.records[i+madeWindow/2] = w.records[i+madeWindow/2], w.records[i]
-		}
-		w.n = madeWindow / 2
-		return found
+// read takes the lines of a text apart.
+func (w *comparison) read(text []byte) {
+	w.text, w.lines, w.tokens = w.text[:0], w.lines[:0], w.tokens[:0]
+	clear(w.ids)
+	for id, sign := range known {
+		w.ids[maphash.String(seed, sign)] = id
 	}
 	for len(text) > 0 {
 		var line []byte
@@ -137,15 +146,80 @@ func (w *comparison) find(text []byte) bool {
 		if len(line) == 0 || isRule(line) || isStatement(line) {
 			continue
 		}
-		w.lines++
-		if len(line) > maxMade {
-			line = line[:maxMade]
+		line = line[:min(len(line), maxMade)]
+		if len(w.lines) > 0 {
+			w.text = append(w.text, '\n')
 		}
-		if add(line) {
+		from, first := len(w.text), len(w.tokens)
+		w.text = append(w.text, line...)
+		w.tokenize(from)
+		w.lines = append(w.lines, madeLine{from, len(w.text), w.tokens[first:]})
+	}
+	if w.counts = slices.Grow(w.counts[:0], len(w.ids)); cap(w.counts) > 0 {
+		w.counts = w.counts[:len(w.ids)]
+		clear(w.counts)
+	}
+	w.look = 0
+}
+
+// tokenize takes the last line apart. Signs that hold together paths, addresses,
+// dates and numbers are parts of words.
+func (w *comparison) tokenize(from int) {
+	text := w.text
+	for i, n := from, 0; i < len(text) && n < maxTokens; {
+		c := text[i]
+		if c == ' ' {
+			i++
+			continue
+		}
+		size := wordSize(text[i:])
+		word := size > 0
+		if !word {
+			size = 1
+			if c >= utf8.RuneSelf {
+				_, size = utf8.DecodeRune(text[i:])
+			}
+		}
+		hash := maphash.Bytes(seed, text[i:i+size])
+		id, ok := w.ids[hash]
+		if !ok {
+			id = len(w.ids)
+			w.ids[hash] = id
+		}
+		w.tokens = append(w.tokens, token{id, i, i + size, word})
+		i += size
+		n++
+	}
+}
+
+// find reports whether there are records of so many lines that are of one make.
+func (w *comparison) find(period int) bool {
+	w.period = period
+	w.join()
+	at := 0
+	for ; at+madeWindow <= len(w.records); at += madeWindow / 2 {
+		if w.window = w.records[at : at+madeWindow]; w.same() {
 			return true
 		}
 	}
-	return w.n >= madeLeast && w.same()
+	w.window = w.records[at:]
+	return len(w.window) >= madeLeast && w.same()
+}
+
+// join makes records of lines.
+func (w *comparison) join() {
+	w.made, w.records = w.made[:0], w.records[:0]
+	for i := 0; i+w.period <= len(w.lines); i += w.period {
+		first := len(w.made)
+		for k, line := range w.lines[i : i+w.period] {
+			if k > 0 {
+				w.made = append(w.made, token{lineBreak, line.from - 1, line.from, false})
+			}
+			w.made = append(w.made, line.tokens...)
+		}
+		w.made = w.made[:min(len(w.made), first+maxTokens)]
+		w.records = append(w.records, record{w.lines[i].from, w.lines[i+w.period-1].to, w.made[first:]})
+	}
 }
 
 // statements begin lines of programs, which repeat themselves without being
@@ -172,31 +246,6 @@ func isStatement(line []byte) bool {
 func isCall(line []byte) bool {
 	i := bytes.IndexByte(line, '(')
 	return i > 0 && isWord(line[i-1]) && bytes.IndexByte(line[i:], '=') < 0 && bytes.IndexByte([]byte(");{,:"), line[len(line)-1]) >= 0
-}
-
-// read takes a record apart. Signs that hold together paths, addresses, dates
-// and numbers are parts of words.
-func (r *record) read(text []byte) {
-	r.text = append(r.text[:0], text...)
-	r.tokens = r.tokens[:0]
-	text = r.text
-	for i := 0; i < len(text) && len(r.tokens) < maxTokens; {
-		c := text[i]
-		if c == ' ' {
-			i++
-			continue
-		}
-		n := wordSize(text[i:])
-		word := n > 0
-		if !word {
-			n = 1
-			if c >= utf8.RuneSelf {
-				_, n = utf8.DecodeRune(text[i:])
-			}
-		}
-		r.tokens = append(r.tokens, token{maphash.Bytes(seed, text[i:i+n]), i, i + n, word})
-		i += n
-	}
 }
 
 func wordSize(text []byte) int {
@@ -232,63 +281,56 @@ func trimWord(text []byte, n int) int {
 	return n
 }
 
-// same reports whether three in four of the records are of one make.
+// same reports whether three in four of the records in the window are of one
+// make.
 func (w *comparison) same() bool {
-	least := max(madeLeast, w.n*3/4)
+	least := max(madeLeast, len(w.window)*3/4)
 	w.count()
 	settled := 0
-	for hash, t := range w.counts {
-		t.settled = 0
+	for _, id := range w.seen {
+		t := &w.counts[id]
 		for times, n := range t.per {
 			if n >= least {
 				t.settled = times + 1
-				switch hash {
-				case lineBreak, closing[0], closing[1], closing[2]:
-				default:
+				if id > closingCurly {
 					settled++
 				}
 			}
 		}
 	}
 	// One sign in each line may be chance where lines are few.
-	if settled < w.period || settled < minFields && w.n < madeWindow {
+	if settled < w.period || settled < minFields && len(w.window) < madeWindow {
 		return false
 	}
-	var keys [madeWindow]uint64
-	for i := range w.n {
-		keys[i] = w.key(&w.records[i])
+	var all [madeWindow]uint64
+	keys := all[:len(w.window)]
+	for i := range keys {
+		keys[i] = w.key(&w.window[i])
 	}
-	for i := range w.n - least + 1 {
+	for i := range len(keys) - least + 1 {
 		alike := 0
-		for j := range w.n {
-			if keys[j] == keys[i] {
+		for _, k := range keys {
+			if k == keys[i] {
 				alike++
 			}
 		}
-		if alike >= least && !w.isList(&w.records[i], keys[:w.n], keys[i]) && w.varying(keys[:w.n], keys[i], alike) >= minFields {
+		if alike >= least && !w.isList(&w.window[i], keys, keys[i]) && w.varying(keys, keys[i], alike) >= minFields {
 			return true
 		}
 	}
 	return false
 }
 
-var (
-	lineBreak = maphash.String(seed, "\n")
-	closing   = [...]uint64{maphash.String(seed, ")"), maphash.String(seed, "]"), maphash.String(seed, "}")}
-	naming    = [...]uint64{maphash.String(seed, ":"), maphash.String(seed, "=")}
-)
-
+// count counts the tokens of the window.
 func (w *comparison) count() {
-	clear(w.counts)
-	for i := range w.n {
-		for _, t := range w.records[i].tokens {
-			c := w.counts[t.hash]
-			if c == nil {
-				if len(w.counts) > 4*maxTokens*madeWindow {
-					return
-				}
-				c = &tally{record: i}
-				w.counts[t.hash] = c
+	w.seen = w.seen[:0]
+	w.look++
+	for i := range w.window {
+		for _, t := range w.window[i].tokens {
+			c := &w.counts[t.id]
+			if c.look != w.look {
+				*c = tally{look: w.look, record: i}
+				w.seen = append(w.seen, t.id)
 			}
 			if c.record != i {
 				c.close()
@@ -297,30 +339,26 @@ func (w *comparison) count() {
 			c.here++
 		}
 	}
-	for _, c := range w.counts {
-		c.close()
+	for _, id := range w.seen {
+		w.counts[id].close()
 	}
 }
 
-func (t *tally) close() {
-	if t.here > 0 {
-		t.per[min(t.here, len(t.per))-1]++
-	}
-}
+func (t *tally) close() { t.per[min(t.here, len(t.per))-1]++ }
 
 // key is the make of a record: its settled tokens in order, and where something
 // stands between them.
 func (w *comparison) key(r *record) uint64 {
 	k, gap := uint64(14695981039346656037), false
 	for _, t := range r.tokens {
-		if w.counts[t.hash] == nil || w.counts[t.hash].settled == 0 {
+		if w.counts[t.id].settled == 0 {
 			if !gap {
 				k = (k ^ 1) * 1099511628211
 			}
 			gap = true
 			continue
 		}
-		k = (k ^ t.hash) * 1099511628211
+		k = (k ^ uint64(t.id+2)) * 1099511628211
 		gap = false
 	}
 	return k
@@ -335,12 +373,12 @@ func (w *comparison) isList(r *record, keys []uint64, key uint64) bool {
 	lines := make([]uint64, 1, madePeriod)
 	places, gap := 0, false
 	for _, t := range r.tokens {
-		switch c := w.counts[t.hash]; {
-		case t.hash == lineBreak:
+		switch {
+		case t.id == lineBreak:
 			lines = append(lines, 0)
 			gap = false
-		case c != nil && c.settled > 0:
-			lines[len(lines)-1] = lines[len(lines)-1]*1099511628211 ^ t.hash
+		case w.counts[t.id].settled > 0:
+			lines[len(lines)-1] = lines[len(lines)-1]*1099511628211 ^ uint64(t.id+1)
 			gap = false
 		case !gap:
 			places++
@@ -360,11 +398,11 @@ func (w *comparison) isList(r *record, keys []uint64, key uint64) bool {
 func (w *comparison) isNamed(r *record) bool {
 	names := 0
 	for _, t := range r.tokens {
-		switch c := w.counts[t.hash]; {
-		case c == nil || c.settled == 0:
-		case slices.Contains(naming[:], t.hash):
+		switch {
+		case w.counts[t.id].settled == 0:
+		case t.id == namingColon || t.id == namingEquals:
 			names++
-		case t.word || bytes.IndexByte([]byte(`"',;?-*`), r.text[t.from]) < 0:
+		case t.word || bytes.IndexByte([]byte(`"',;?-*`), w.text[t.from]) < 0:
 			return false
 		}
 	}
@@ -379,7 +417,7 @@ func (w *comparison) namesSay(keys []uint64, key uint64) bool {
 		if keys[i] != key {
 			continue
 		}
-		text := w.records[i].text
+		text := w.text[w.window[i].from:w.window[i].to]
 		name := bytes.Trim(text[:max(bytes.IndexAny(text, ":="), 0)], "-*• \"'")
 		all++
 		if len(bytes.Fields(name)) >= minFields {
@@ -403,7 +441,7 @@ func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 			continue
 		}
 		at, words, from, to := 0, 0, -1, 0
-		r := &w.records[i]
+		r := &w.window[i]
 		close := func() {
 			if from < 0 {
 				return
@@ -412,7 +450,7 @@ func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 				places = append(places, place{values: map[uint64]int{}})
 			}
 			p := &places[at]
-			p.values[maphash.Bytes(seed, r.text[from:to])]++
+			p.values[maphash.Bytes(seed, w.text[from:to])]++
 			if words > maxField {
 				p.long++
 			}
@@ -422,7 +460,7 @@ func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 			at, words, from = at+1, 0, -1
 		}
 		for _, t := range r.tokens {
-			if c := w.counts[t.hash]; c != nil && c.settled > 0 {
+			if w.counts[t.id].settled > 0 {
 				close()
 				continue
 			}
@@ -532,7 +570,10 @@ func periodic(kinds []bool, times int) bool {
 
 // isColumns reports whether text has two lists of as many lines each, under a
 // name of their own: the columns of a table.
-func isColumns(text []byte) bool {
+func isColumns(text []byte, has *census) bool {
+	if has['-'] < minFields*madeLeast || has[':'] == 0 {
+		return false
+	}
 	last, n := 0, 0
 	for len(text) > 0 {
 		var line []byte
@@ -580,10 +621,10 @@ func isMadeInLine(text []byte) bool {
 var lineEnds = []string{"\u2028", "\u2029", "\u0085", "\v", "\f", "\x1e"}
 
 // relined returns text with all line ends the same, nil where they are.
-func relined(text []byte) []byte {
+func relined(text []byte, has *census) []byte {
 	var out []byte
 	for _, end := range lineEnds {
-		if bytes.Count(text, []byte(end)) < minRows-1 {
+		if has[end[0]] < minRows-1 || bytes.Count(text, []byte(end)) < minRows-1 {
 			continue
 		}
 		if out == nil {
@@ -605,7 +646,10 @@ var (
 
 // flat returns what a page of text shows, a line each row and a tab between
 // cells; nil where text has no markup.
-func flat(text []byte) []byte {
+func flat(text []byte, has *census) []byte {
+	if has['<'] < minRows {
+		return nil
+	}
 	text = sample(text)
 	if bytes.Count(text, []byte{'<'}) < minRows {
 		return nil
@@ -643,14 +687,14 @@ func decodedHex(text []byte, codes *regexp.Regexp) []byte {
 
 // plainer returns text in which characters that are written as codes stand as
 // themselves: entities of HTML, escapes of programs, quoted-printable.
-func plainer(text []byte) []byte {
+func plainer(text []byte, has *census) []byte {
 	const least = 2 * minRows
 	switch {
-	case bytes.IndexByte(text, '&') >= 0 && len(entity().FindAllIndex(text, least)) == least:
+	case has['&'] >= least && len(entity().FindAllIndex(text, least)) == least:
 		return []byte(html.UnescapeString(string(text)))
-	case bytes.IndexByte(text, '\\') >= 0 && len(hexCodes().FindAllIndex(text, least)) == least:
+	case has['\\'] >= least && len(hexCodes().FindAllIndex(text, least)) == least:
 		return decodedHex(text, hexCodes())
-	case bytes.Contains(text, []byte("=0A")) && len(printed().FindAllIndex(text, least)) == least:
+	case has['='] >= least && bytes.Contains(text, []byte("=0A")) && len(printed().FindAllIndex(text, least)) == least:
 		return decodedHex(text, printed())
 	}
 	return nil

@@ -66,14 +66,31 @@ func (m Marks) plus(other Marks) Marks {
 // MarkText marks what text hides or imitates. Emoji, their joiners and flags,
 // joiners in scripts that are written with them and direction marks beside
 // letters that run from right to left are ordinary text.
-func MarkText(text []byte) Marks {
+func MarkText(text []byte) Marks { return markText(text, countBytes(text)) }
+
+func markText(text []byte, has *census) Marks {
 	var m Marks
+	if has.wide() > 0 || has.controls() > 0 {
+		m.characters(text)
+	}
+	m[MarkHiddenHTML] = hiddenHTML(text, has)
+	m[MarkImitation] = imitations(text, has)
+	return m
+}
+
+// characters marks what hides in single characters and sequences of them.
+func (m *Marks) characters(text []byte) {
 	var prev rune
 	var shown colours
 	var mixed func() bool // whether a script of the text runs from right to left
 	for i := 0; i < len(text); {
 		c := text[i]
-		if c >= ' ' && c < 0x7f || c == '\n' || c == '\t' {
+		if c >= ' ' && c < 0x7f {
+			i = unusual(text, i+1)
+			prev = rune(text[i-1])
+			continue
+		}
+		if c == '\n' || c == '\t' {
 			prev = rune(c)
 			i++
 			continue
@@ -105,9 +122,6 @@ func MarkText(text []byte) Marks {
 		prev = r
 		i += size
 	}
-	m[MarkHiddenHTML] = hiddenHTML(text)
-	m[MarkImitation] = imitations(text)
-	return m
 }
 
 // isBreak reports whether the control character at i ends a line or page.
@@ -254,9 +268,9 @@ var whiteLetters = lazy.Regexp(`(?:^|[;"'])color:(?:white|#fff(?:fff)?|rgb\(255,
 
 // hiddenHTML counts comments of a sentence's length and elements hidden by an
 // inline style. Short comments mark places; long ones talk to a reader of the source.
-func hiddenHTML(text []byte) int {
+func hiddenHTML(text []byte, has *census) int {
 	n := 0
-	for rest := text; ; n++ {
+	for rest := text; has['<'] > 0; n++ {
 		i := bytes.Index(rest, []byte("<!--"))
 		if i < 0 {
 			break
@@ -271,10 +285,10 @@ func hiddenHTML(text []byte) int {
 		}
 		rest = rest[end+3:]
 	}
-	if bytes.Contains(text, []byte(" hidden")) {
+	if has['<'] > 0 && bytes.Contains(text, []byte(" hidden")) {
 		n += len(hiddenTag().FindAllIndex(text, -1))
 	}
-	for rest := text; ; {
+	for rest := text; has['['] > 0; {
 		i := bytes.Index(rest, []byte("[//]: # "))
 		if i < 0 {
 			break
@@ -285,10 +299,10 @@ func hiddenHTML(text []byte) int {
 			n++
 		}
 	}
-	for rest := text; ; {
+	for rest := text; has['='] > 0; {
 		i := bytes.Index(rest, []byte("style="))
 		if i < 0 {
-			return n
+			break
 		}
 		rest = rest[i+6:]
 		window := rest[:min(len(rest), 256)]
@@ -300,4 +314,5 @@ func hiddenHTML(text []byte) int {
 			n++
 		}
 	}
+	return n
 }

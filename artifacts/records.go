@@ -18,28 +18,32 @@ const (
 // looksLikeRecords reports whether text holds records in an encoding that is
 // not JSON: delimited lines, aligned columns, blocks of names and values,
 // literals of a programming language, or markup.
-func looksLikeRecords(text []byte) bool {
+func looksLikeRecords(text []byte, has *census) bool {
 	if len(text) < 2*minRows {
 		return false
 	}
-	if bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
+	if has.of("\r\n") > 0 {
 		for _, delim := range delimiters {
+			if has[delim] < minRows {
+				continue
+			}
 			if _, ok := findDelimited(text, delim); ok {
 				return true
 			}
 		}
-		if isAligned(text) || isPairs(text) || isWords(text) || isDashed(text) {
+		if isAligned(text) || has.of(":|=") >= minFields*minRows && isPairs(text) || isWords(text) || isDashed(text, has) {
 			return true
 		}
 	}
-	return isBrackets(text) || isMarkup(text)
+	return has.of("([{") >= minRows && isBrackets(text) || has['<'] >= minRows && isMarkup(text)
 }
 
 // unescaped returns text without one more layer of escapes, as programs leave
 // that print a string's literal or put it into an address: "a,b\\n1,2" and
 // "a%2Cb%0A1%2C2". It is nil where there is no such layer.
-func unescaped(text []byte) []byte {
+func unescaped(text []byte, has *census) []byte {
 	switch {
+	case has.of("\\%") < minRows-1:
 	case bytes.Count(text, []byte(`\n`)) >= minRows-1 || bytes.Count(text, []byte(`\r`)) >= minRows-1:
 		return []byte(literalEscapes.Replace(string(text)))
 	case bytes.Count(text, []byte("%0A"))+bytes.Count(text, []byte("%0a"))+bytes.Count(text, []byte("%7B")) >= minRows-1:
@@ -55,17 +59,33 @@ var literalEscapes = strings.NewReplacer(`\n`, "\n", `\r`, "\n", `\t`, "\t", `\"
 // cutLine returns the first line of b without its end, and the rest. A lone
 // carriage return ends a line too.
 func cutLine(b []byte) (line, rest []byte) {
-	i := bytes.IndexByte(b, '\n')
+	i := lineBreakAt(b)
 	if i < 0 {
-		if j := bytes.IndexByte(b, '\r'); j >= 0 && j+1 < len(b) {
-			return b[:j], b[j+1:]
+		return b, nil
+	}
+	if b[i] == '\r' && i+1 < len(b) && b[i+1] == '\n' {
+		return b[:i], b[i+2:]
+	}
+	return b[:i], b[i+1:]
+}
+
+// lineBreakAt returns where the first line break of b is, -1 without one. It
+// looks no further than it has to for either kind.
+func lineBreakAt(b []byte) int {
+	for at := 0; at < len(b); at += maxMade {
+		part := b[at:min(len(b), at+maxMade)]
+		i := bytes.IndexByte(part, '\n')
+		if i >= 0 {
+			part = part[:i]
 		}
-		return bytes.TrimSuffix(b, []byte{'\r'}), nil
+		if j := bytes.IndexByte(part, '\r'); j >= 0 {
+			return at + j
+		}
+		if i >= 0 {
+			return at + i
+		}
 	}
-	if j := bytes.IndexByte(b[:i], '\r'); j >= 0 && j < i-1 {
-		return b[:j], b[j+1:]
-	}
-	return bytes.TrimSuffix(b[:i], []byte{'\r'}), b[i+1:]
+	return -1
 }
 
 // delimiters separate the fields of a line, the surest first. A colon counts
@@ -92,6 +112,11 @@ func findDelimited(text []byte, delim byte) (block, bool) {
 	var run block
 	var key []byte // what a labelled first field is called
 	for at := 0; at < len(text); {
+		if run.fields == 0 {
+			if at += toDelimiter(text[at:], delim); at == len(text) {
+				break
+			}
+		}
 		size := recordSize(text[at:], delim)
 		line := bytes.TrimRight(text[at:at+size], "\r\n")
 		switch n, label := fieldsOf(line, delim); {
@@ -120,6 +145,21 @@ func findDelimited(text []byte, delim byte) (block, bool) {
 	return run, run.rows >= minRows
 }
 
+// toDelimiter returns where the next line begins that has the delimiter, or a
+// quote that may carry it on.
+func toDelimiter(text []byte, delim byte) int {
+	to := bytes.IndexByte(text, delim)
+	if to < 0 {
+		return len(text)
+	}
+	if delim != '|' && delim != ':' {
+		if quote := bytes.IndexByte(text[:to], '"'); quote >= 0 {
+			to = quote
+		}
+	}
+	return lastBreak(text[:to])
+}
+
 // recordSize returns how many bytes the next line takes with its end, and with
 // the lines that a quoted field carries on into.
 func recordSize(b []byte, delim byte) int {
@@ -144,17 +184,14 @@ func recordSize(b []byte, delim byte) int {
 
 // quoteOpen reports whether a quoted field is open at the end of line.
 func quoteOpen(line []byte, delim byte, open bool) bool {
-	start := true
-	for _, c := range line {
-		switch {
-		case open:
-			open = c != '"'
-		case c == '"' && start:
-			open = true
+	for i := 0; ; i++ {
+		n := bytes.IndexByte(line[i:], '"')
+		if n < 0 {
+			return open
 		}
-		start = c == delim || c == '"'
+		i += n
+		open = !open && (i == 0 || line[i-1] == delim || line[i-1] == '"')
 	}
-	return open
 }
 
 // fieldsOf returns how many fields line has, 0 where it is no row, and, in a
@@ -214,22 +251,46 @@ func spacedFields(line []byte, delim byte, seps int) (int, []byte) {
 // separators counts delim outside quotes, and how often a space follows it.
 // Commas that group the digits of a number in running text do not count.
 func separators(line []byte, delim byte) (n, spaced int) {
-	quoted, start := false, true
-	for i, c := range line {
-		switch {
-		case quoted:
-			quoted = c != '"'
-		case c == '"' && start:
-			quoted = true
-		case c == delim && !(delim == ',' && groupsDigits(line, i)):
+	quote, at := nextByte(line, '"', 0), nextByte(line, delim, 0)
+	for at < len(line) {
+		if quote < at {
+			if opensField(line, quote, delim) {
+				end := nextByte(line, '"', quote+1)
+				if end == len(line) {
+					break
+				}
+				quote, at = end, nextByte(line, delim, end+1)
+			}
+			quote = nextByte(line, '"', quote+1)
+			continue
+		}
+		if delim != ',' || !groupsDigits(line, at) {
 			n++
-			if i+1 < len(line) && line[i+1] == ' ' {
+			if at+1 < len(line) && line[at+1] == ' ' {
 				spaced++
 			}
 		}
-		start = c == delim || c == '"' || c == ' ' && start
+		at = nextByte(line, delim, at+1)
 	}
 	return n, spaced
+}
+
+// nextByte returns where c stands in b from i on, len(b) where it does not.
+func nextByte(b []byte, c byte, i int) int {
+	if n := bytes.IndexByte(b[i:], c); n >= 0 {
+		return i + n
+	}
+	return len(b)
+}
+
+// opensField reports whether the quote at i is the first of a field.
+func opensField(line []byte, i int, delim byte) bool {
+	for i--; i >= 0; i-- {
+		if line[i] != ' ' || delim == ' ' {
+			return line[i] == delim || line[i] == '"'
+		}
+	}
+	return true
 }
 
 // groupsDigits reports whether the comma at i is one as in "of 1,234 files".
@@ -427,9 +488,9 @@ const unitSeparator = 0x1f
 
 // isDashed reports whether lines are rows whose three or more fields dashes or
 // arrows keep apart.
-func isDashed(text []byte) bool {
+func isDashed(text []byte, has *census) bool {
 	for _, sep := range []string{" - ", " – ", " — ", " -> ", " → ", " => "} {
-		if bytes.Count(text, []byte(sep)) < 2*minRows {
+		if has[sep[1]] < 2*minRows || bytes.Count(text, []byte(sep)) < 2*minRows {
 			continue
 		}
 		if _, ok := findDelimited(bytes.ReplaceAll(text, []byte(sep), []byte{unitSeparator}), unitSeparator); ok {
@@ -512,6 +573,11 @@ func (l *wordLine) read(line []byte) {
 	if len(line) == 0 || len(line) > 1<<10 {
 		return
 	}
+	ends := bytes.IndexByte([]byte(".!?:;,{}()"), line[len(line)-1]) >= 0
+	if ends && bytes.IndexByte(line, '=') < 0 && bytes.IndexByte(line, '@') < 0 {
+		l.words = append(l.words, line)
+		return
+	}
 	l.mail = hasAddress(line)
 	named := 0
 	for w := range bytes.FieldsSeq(line) {
@@ -527,7 +593,7 @@ func (l *wordLine) read(line []byte) {
 	if named < minFields {
 		l.label = nil
 	}
-	if len(l.words) == maxWords || bytes.IndexByte([]byte(".!?:;,{}()"), line[len(line)-1]) >= 0 {
+	if len(l.words) == maxWords || ends {
 		l.words = l.words[:1]
 	}
 }

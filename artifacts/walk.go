@@ -316,6 +316,7 @@ func (in *inspector) lines(whole []byte, layer int) {
 			text = append(strictjson.Unquote(text, value), '\n')
 		}
 	}
-	in.records(text, layer+1)
-	in.encoded(text, layer+1)
+	has := countBytes(text)
+	in.records(text, has, layer+1)
+	in.encoded(text, has, layer+1)
 }

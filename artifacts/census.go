@@ -1,0 +1,132 @@
+package artifacts
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
+
+// A census is how often each byte stands in a text. Most of what is looked for
+// needs some bytes, and need not be looked for where they are missing.
+type census [256]uint32
+
+// countBytes takes the census of a text.
+func countBytes(text []byte) *census {
+	c := new(census)
+	if len(text) < 4<<10 {
+		for _, b := range text {
+			c[b]++
+		}
+		return c
+	}
+	// By turns in four tables: what is counted twice in a row need not wait.
+	var more [3]census
+	for ; len(text) >= 4; text = text[4:] {
+		c[text[0]]++
+		more[0][text[1]]++
+		more[1][text[2]]++
+		more[2][text[3]]++
+	}
+	for _, b := range text {
+		c[b]++
+	}
+	for i := range c {
+		c[i] += more[0][i] + more[1][i] + more[2][i]
+	}
+	return c
+}
+
+// of is how many of some bytes there are.
+func (c *census) of(some string) int {
+	n := uint32(0)
+	for i := range len(some) {
+		n += c[some[i]]
+	}
+	return int(n)
+}
+
+// wide is how many bytes are outside ASCII.
+func (c *census) wide() (n int) {
+	for _, k := range c[0x80:] {
+		n += int(k)
+	}
+	return n
+}
+
+// controls is how many control characters there are that neither end a line nor
+// are a tab.
+func (c *census) controls() int {
+	n := c[0x7f]
+	for b, k := range c[:' '] {
+		if b != '\n' && b != '\t' && b != '\r' && b != '\f' {
+			n += k
+		}
+	}
+	return int(n)
+}
+
+const (
+	eachByte = 0x0101010101010101
+	highBits = 0x80 * eachByte
+)
+
+// unusual returns where the next byte stands that is a control character or
+// outside ASCII.
+func unusual(b []byte, i int) int {
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		if m := (w | (w - 0x20*eachByte) | (w + eachByte)) & highBits; m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+		i += 8
+	}
+	for i < len(b) && b[i] >= ' ' && b[i] < 0x7f {
+		i++
+	}
+	return i
+}
+
+// folded finds words of at least seven letters and signs of ASCII, in any case,
+// by looking at three bytes of every four.
+type folded struct {
+	heads [1 << 10]uint8 // by the hash of three bytes: 1 + the first place of a word that has them
+	all   []foldedAt
+}
+
+type foldedAt struct {
+	word string
+	at   int // of the three bytes in the word
+	next uint8
+}
+
+func foldedHash(a, b, c byte) uint32 {
+	return (uint32(a|0x20) | uint32(b|0x20)<<8 | uint32(c|0x20)<<16) * 0x9e3779b1 >> 22
+}
+
+func newFolded(words ...string) *folded {
+	f := &folded{}
+	for _, w := range words {
+		for at := range 4 { // wherever the word begins, one of these is looked at
+			head := &f.heads[foldedHash(w[at], w[at+1], w[at+2])]
+			f.all = append(f.all, foldedAt{w, at, *head})
+			*head = uint8(len(f.all))
+		}
+	}
+	return f
+}
+
+// next returns where a word stands that is not known to end before i, or
+// len(text).
+func (f *folded) next(text []byte, i int) int {
+	for i = max(i, 0); i+3 <= len(text); i += 4 {
+		for n := f.heads[foldedHash(text[i], text[i+1], text[i+2])]; n != 0; {
+			p := f.all[n-1]
+			n = p.next
+			from := i - p.at
+			if from >= 0 && from+len(p.word) <= len(text) && bytes.EqualFold(text[from:from+len(p.word)], []byte(p.word)) {
+				return from
+			}
+		}
+	}
+	return len(text)
+}
