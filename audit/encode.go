@@ -18,8 +18,6 @@ const (
 	// maxLine is what a reader accepts. A line of ours is far shorter: every
 	// text at its bound, each byte escaped as six, stays under it.
 	maxLine = 1 << 20
-
-	timeForm = "2006-01-02T15:04:05.000000Z"
 )
 
 // appendEvent appends e as a JSON object that is not closed yet. It is written
@@ -28,8 +26,7 @@ func appendEvent(dst []byte, e *Event) []byte {
 	dst = append(dst, `{"seq":`...)
 	dst = strconv.AppendUint(dst, e.Seq, 10)
 	dst = append(dst, `,"time":"`...)
-	dst = e.Time.UTC().AppendFormat(dst, timeForm)
-	dst = append(dst, '"')
+	dst = append(appendTime(dst, e.Time), '"')
 	dst = appendText(dst, "kind", e.Kind, maxText)
 	dst = appendText(dst, "call", e.Call, maxText)
 	dst = appendText(dst, "session", e.Session, maxText)
@@ -65,6 +62,18 @@ func appendEvent(dst []byte, e *Event) []byte {
 // they cannot end the line or its object.
 func isOneLine(args json.RawMessage) bool {
 	return bytes.IndexByte(args, '\n') < 0 && json.Valid(args)
+}
+
+// appendTime appends t in UTC with six digits of its second. Without those it is
+// a form for which package time has a short way.
+func appendTime(dst []byte, t time.Time) []byte {
+	dst = t.UTC().AppendFormat(dst, time.RFC3339)
+	dst[len(dst)-1] = '.' // the Z
+	micros := t.Nanosecond() / 1000
+	for unit := 100_000; unit > 0; unit /= 10 {
+		dst = append(dst, byte('0'+micros/unit%10))
+	}
+	return append(dst, 'Z')
 }
 
 func appendMarks(dst []byte, marks []Mark) []byte {
