@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/mcp-gate/mcp-gate/artifacts"
 	"github.com/mcp-gate/mcp-gate/audit"
@@ -568,9 +569,30 @@ func (s *Session) leavingError(ctx context.Context, c *call, theirs *jsonrpc.Err
 	}
 	if artifacts.MarkText([]byte(out.Message)).Has(artifacts.MarkImitation) {
 		p.note("marked: an error imitates the gate")
-		return &jsonrpc.Error{Code: out.Code, Message: c.entry.ID.Server + " says: " + out.Message, Data: out.Data}
+		out = jsonrpc.Error{Code: out.Code, Message: c.entry.ID.Server + " says: " + out.Message, Data: out.Data}
 	}
-	return &out
+	return p.sizedError(ctx, &out)
+}
+
+// sizedError is an error whose words are kept, and their beginning and end given,
+// where they are more than a result may bring.
+func (p *parcel) sizedError(ctx context.Context, theirs *jsonrpc.Error) *jsonrpc.Error {
+	raw := theirs.Raw()
+	if p.s.fits(len(raw)) {
+		return theirs
+	}
+	stub, err := p.stub(ctx, artifacts.Whole(raw, artifacts.Findings{Classes: p.classes}), p.classes)
+	if err != nil {
+		return theirs
+	}
+	var words []string
+	for _, block := range stub.blocks {
+		if text := stringOf(block, "text"); text != "" {
+			words = append(words, text)
+		}
+	}
+	data := append(append([]byte(`{"mcp-gate/artifacts":[`), stub.data...), `]}`...)
+	return &jsonrpc.Error{Code: theirs.Code, Message: p.c.entry.ID.Server + " says: " + strings.Join(words, "\n"), Data: data}
 }
 
 // passing returns the params of a progress notification as the client may have

@@ -294,6 +294,24 @@ func TestLargeResultsComeAsStubAndSlices(t *testing.T) {
 	}
 }
 
+func TestALargeErrorIsKeptAndCut(t *testing.T) {
+	r := keeping(t, letsOut(engagement.AllEgress(), engagement.Metadata, policy.EgressBlock))
+	theirs := &jsonrpc.Error{Code: -5, Message: strings.Repeat("no such file. ", 50_000), Data: json.RawMessage(quoted(strings.Repeat("x", 1<<20)))}
+	r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) { return nil, theirs }
+	s := r.open(t, Identity{})
+	out := through(t, s, "hub/get_issue", `{}`)
+	if out.Error == nil || out.Error.Code != -5 || len(out.Error.Raw()) > 10_000 || !strings.Contains(out.Error.Message, "no such file. no such file.") {
+		t.Fatalf("got %.600v", out.Error)
+	}
+	var data map[string][]struct{ Artifact string }
+	if err := json.Unmarshal(out.Error.Data, &data); err != nil || len(data["mcp-gate/artifacts"]) != 1 {
+		t.Fatalf("data: %v, %s", err, out.Error.Data)
+	}
+	if whole := reassembled(t, s, data["mcp-gate/artifacts"][0].Artifact); !bytes.Equal(whole, theirs.Raw()) {
+		t.Errorf("put together it has %d bytes, want %d", len(whole), len(theirs.Raw()))
+	}
+}
+
 func TestAStubWhereASchemaWasOffered(t *testing.T) {
 	big := quoted(strings.Repeat("word ", 50_000))
 	for _, exposure := range []Exposure{Direct, Transparent} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync/atomic"
 
 	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
@@ -22,13 +23,17 @@ type note struct {
 	params json.RawMessage
 }
 
-// take queues one. It does not block.
+// take queues one. It does not block. Of those that are lost the log is told at the
+// first, the second, the fourth and so on: a server can send any number.
 func (q told) take(c *conn) func(string, json.RawMessage) {
+	var lost atomic.Uint64
 	return func(method string, params json.RawMessage) {
 		select {
 		case q <- note{method, params}:
 		default:
-			c.log.Warn("notification lost: the client does not read", "method", method)
+			if n := lost.Add(1); n&(n-1) == 0 {
+				c.log.Warn("notifications are lost: the client does not read", "method", method, "lost", n)
+			}
 		}
 	}
 }
