@@ -46,7 +46,7 @@ func isMade(text []byte) bool {
 	return false
 }
 
-var comparisons = sync.Pool{New: func() any { return &comparison{ids: map[uint64]int{}} }}
+var comparisons = sync.Pool{New: func() any { return &comparison{ids: map[uint64]int32{}} }}
 
 // hasLines reports whether text may have so many lines, as [cutLine] cuts them.
 func hasLines(text []byte, least int) bool {
@@ -77,8 +77,8 @@ func sample(text []byte) []byte {
 
 // A token is a word, or a sign that stands alone.
 type token struct {
-	id       int // equal tokens have the same
-	from, to int // in the text of the comparison
+	id       int32 // equal tokens have the same
+	from, to int32 // in the text of the comparison
 	word     bool
 }
 
@@ -98,15 +98,15 @@ type record struct {
 type comparison struct {
 	text   []byte // the lines, with a line feed between them
 	lines  []madeLine
-	ids    map[uint64]int // by the hash of a token
-	tokens []token        // of all lines
+	ids    map[uint64]int32 // by the hash of a token
+	tokens []token          // of all lines
 
 	period  int
 	made    []token // of all records of so many lines
 	records []record
 	window  []record // those that are held against each other
 	counts  []tally  // by the id of a token
-	seen    []int    // the ids in the window
+	seen    []int32  // the ids in the window
 	look    uint32   // how often windows were counted
 }
 
@@ -137,7 +137,7 @@ func (w *comparison) read(text []byte) {
 	w.text, w.lines, w.tokens = w.text[:0], w.lines[:0], w.tokens[:0]
 	clear(w.ids)
 	for id, sign := range known {
-		w.ids[maphash.String(seed, sign)] = id
+		w.ids[maphash.String(seed, sign)] = int32(id)
 	}
 	for len(text) > 0 {
 		var line []byte
@@ -183,10 +183,10 @@ func (w *comparison) tokenize(from int) {
 		hash := maphash.Bytes(seed, text[i:i+size])
 		id, ok := w.ids[hash]
 		if !ok {
-			id = len(w.ids)
+			id = int32(len(w.ids))
 			w.ids[hash] = id
 		}
-		w.tokens = append(w.tokens, token{id, i, i + size, word})
+		w.tokens = append(w.tokens, token{id, int32(i), int32(i + size), word})
 		i += size
 		n++
 	}
@@ -208,12 +208,12 @@ func (w *comparison) find(period int) bool {
 
 // join makes records of lines.
 func (w *comparison) join() {
-	w.made, w.records = w.made[:0], w.records[:0]
+	w.made, w.records = slices.Grow(w.made[:0], len(w.tokens)+len(w.lines)), w.records[:0]
 	for i := 0; i+w.period <= len(w.lines); i += w.period {
 		first := len(w.made)
 		for k, line := range w.lines[i : i+w.period] {
 			if k > 0 {
-				w.made = append(w.made, token{lineBreak, line.from - 1, line.from, false})
+				w.made = append(w.made, token{lineBreak, int32(line.from - 1), int32(line.from), false})
 			}
 			w.made = append(w.made, line.tokens...)
 		}
@@ -440,7 +440,7 @@ func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 		if keys[i] != key {
 			continue
 		}
-		at, words, from, to := 0, 0, -1, 0
+		at, words, from, to := 0, 0, int32(-1), int32(0)
 		r := &w.window[i]
 		close := func() {
 			if from < 0 {

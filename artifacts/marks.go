@@ -309,6 +309,9 @@ func hiddenHTML(text []byte, has *census) int {
 		if end := bytes.IndexByte(window, '>'); end >= 0 {
 			window = window[:end]
 		}
+		if bytes.IndexByte(window, ':') < 0 {
+			continue
+		}
 		style := bytes.ToLower(bytes.ReplaceAll(window, []byte{' '}, nil))
 		if hidingStyle().Match(style) || whiteLetters().Match(style) && !bytes.Contains(style, []byte("background")) {
 			n++
