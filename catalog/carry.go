@@ -36,13 +36,14 @@ func (f *features) carries(did finding) (engagement.Egress, string) {
 			}
 		}
 		if w := f.head(); w != "" && !(did.verb == "search" && w == singular(w) && w != "metadata") {
-			if class, ok := lex().egress.name[singular(w)]; ok && class < engagement.RowLevel {
+			if class, ok := lex().egress.name[singular(w)]; ok && class < engagement.RowLevel && !(class == engagement.Aggregates && (did.verb == "search" || did.verb == "find")) && !(f.opens(did.verb, w) && class == engagement.Metadata) {
 				return class, "by the word \"" + w + "\""
 			}
 		}
 	}
+	first := strings.ToLower(f.first)
 	for _, p := range lex().egress.text {
-		if p.class <= engagement.Aggregates && strings.Contains(f.first, p.text) {
+		if p.class <= engagement.Aggregates && strings.Contains(first, p.text) {
 			return p.class, "by its description"
 		}
 	}
@@ -52,35 +53,51 @@ func (f *features) carries(did finding) (engagement.Egress, string) {
 // head is the noun that says what a result is made of: the last of the name,
 // or the one before "by", "for", "in". What is asked of the past is records.
 func (f *features) head() string {
-	last := len(f.name) - 1
+	end := len(f.name) - 1
 	for i, w := range f.name {
 		if w == "historical" || w == "history" {
 			return ""
 		}
 		if i > 0 && (stops[w] || w == "of") {
-			last = i - 1
+			end = i - 1
 			break
 		}
 	}
+	if end > 0 && trailing[f.name[end]] { // "sites_get"
+		end--
+	}
+	last := end
 	for last > 0 && listing[f.name[last]] {
 		last--
 	}
 	w := f.name[last]
-	if plainInfo[f.name[len(f.name)-1]] && described[w] || f.name[0] != "grep" && named[singular(w)] && listsNames[f.name[0]] {
+	if plainInfo[f.name[end]] && described[w] || f.name[0] != "grep" && named[singular(w)] && listsNames[f.name[0]] || f.name[0] == "list" && namedInLists[singular(w)] {
 		return "metadata"
 	}
-	if last < len(f.name)-1 && f.name[len(f.name)-1] != "list" {
+	if last < end && f.name[end] != "list" {
 		return "" // details of a thing, not its name
 	}
 	return w
 }
 
+// opens reports whether a verb gives what is behind a noun that is else a mere
+// name: reading a URL gives the page, scanning a host what is wrong with it.
+func (f *features) opens(verb, noun string) bool {
+	return verb == "query" || verb == "scan" && noun != "keys" || contentsOf[verb] && address[noun]
+}
+
 var (
+	contentsOf = wordSet("read fetch scrape crawl extract browse visit")
+	address    = wordSet("url urls link links endpoint site website")
 	listing    = wordSet("list info details information data detail")
+	trailing   = wordSet("get fetch retrieve show describe")
 	plainInfo  = wordSet("info information")
-	described  = wordSet("file table server system directory folder version build platform environment device video audio image account_type")
+	described  = wordSet("file table server system directory folder version build platform environment device video audio image account_type connection presentation workbook app datastore instance session queue topic cluster")
 	named      = wordSet("file path object key repository")
 	listsNames = wordSet("list search find ls glob")
+
+	// A list of these gives their names; of messages or orders it gives them whole.
+	namedInLists = wordSet("function procedure import class symbol method variable keyspace script agent run fetch datastore shard partition replica doc document notebook spreadsheet presentation queue child scan user_group secret certificate")
 )
 
 var (

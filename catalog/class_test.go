@@ -58,6 +58,12 @@ func TestClassOfAName(t *testing.T) {
 		{"a participle is no verb", "x", "get_deleted_items", "Lists deleted items.", read},
 		{"what nothing tells is destructive", "x", "frobnicate", "", harm},
 		{"a description that deletes outweighs a name that reads", "x", "get_report", "Deletes all records and returns a report.", harm},
+		{"a label that is deleted is gone", "mail", "delete_label", "Deletes a label.", harm},
+		{"one taken from a thing can be put back", "tracker", "delete_label", "Deletes a label from an issue.", write},
+		{"what undoes a change of a file changes it", "excel", "unmerge_cells", "", file},
+		{"what is unpacked lies on the disk", "x", "extract_firmware", "Extracts the archive.", file},
+		{"a noun of finding out is read", "net", "os_detection", "", read},
+		{"that it is a tool goes without saying", "x", "ListIndexesTool", "", read},
 		{"a Chinese description is read", "x", "mytool", "查询两个城市之间的车票", read},
 	} {
 		raw, _ := json.Marshal(map[string]string{"name": tt.name, "description": tt.description})
@@ -73,6 +79,12 @@ func TestClassOfASchema(t *testing.T) {
 		{"a query that only reads", `{"name":"query","description":"Run a read-only SQL query","inputSchema":{"properties":{"sql":{}}}}`, "read"},
 		{"a statement of any kind", `{"name":"query","description":"Runs a SQL query","inputSchema":{"properties":{"sql":{}}}}`, "destructive"},
 		{"a SELECT", `{"name":"execute_query","description":"Execute a SELECT query. INSERT, UPDATE and DELETE are not allowed.","inputSchema":{"properties":{"query":{}}}}`, "read"},
+		{"a query of a graph, for all that is said", `{"name":"run_gremlin_query","description":"Executes the Gremlin.","inputSchema":{"properties":{"query":{}}}}`, "destructive"},
+		{"a query of a database in no language that is named", `{"name":"execute_query","description":"Executes a query against the database.","inputSchema":{"properties":{"query":{}}}}`, "destructive"},
+		{"a query in a language that only reads", `{"name":"execute_query","description":"Executes a PromQL query against the cluster.","inputSchema":{"properties":{"query":{}}}}`, "read"},
+		{"statements that one of two modes takes", `{"name":"transact","description":"Execute SQL statements. In read-only mode no insert, update or delete. In read-write mode any.","inputSchema":{"properties":{"sql":{}}}}`, "destructive"},
+		{"any operation of an API", `{"name":"call_api","description":"Calls the API.","inputSchema":{"properties":{"operation":{},"params":{}}}}`, "destructive"},
+		{"a command of a store", `{"name":"store_write","description":"Execute a changing command.","inputSchema":{"properties":{"command":{}}}}`, "destructive"},
 		{"code", `{"name":"run","description":"Returns the result of the code.","inputSchema":{"properties":{"code":{}}}}`, "destructive"},
 		{"the worst of several operations", `{"name":"manage_files","description":"Manages records.","inputSchema":{"properties":{"action":{"enum":["list","create","delete"]}}}}`, "destructive"},
 		{"any HTTP request", `{"name":"request","description":"Makes a request","inputSchema":{"properties":{"url":{},"method":{},"body":{}}}}`, "destructive"},
@@ -81,6 +93,26 @@ func TestClassOfASchema(t *testing.T) {
 	} {
 		if got := Classify(defined(t, "s", tt.definition), Untrusted, Override{}); got.Permission.String() != tt.want {
 			t.Errorf("%s: %v, want %s (%s)", tt.claim, got.Permission, tt.want, got.Why)
+		}
+	}
+}
+
+func TestEgressOfANoun(t *testing.T) {
+	for _, tt := range []struct {
+		claim, name, description string
+		want                     engagement.Egress
+	}{
+		{"a list of functions names them", "list_functions", "", engagement.Metadata},
+		{"reading a URL gives the page", "read_url", "", engagement.RowLevel},
+		{"scanning a configuration gives what is wrong", "scan_config", "", engagement.RowLevel},
+		{"querying bases gives what is in them", "query_bases", "", engagement.RowLevel},
+		{"a verb may stand last", "sites_get", "", engagement.Metadata},
+		{"candles are a series", "get_candles", "", engagement.Aggregates},
+		{"a sentence begins with a capital letter", "get_sprint", "Calculates how it went.", engagement.Aggregates},
+	} {
+		raw, _ := json.Marshal(map[string]string{"name": tt.name, "description": tt.description})
+		if got := Classify(defined(t, "x", string(raw)), Untrusted, Override{}); got.Egress != tt.want {
+			t.Errorf("%s: %s %q is %v, want %v (%s)", tt.claim, tt.name, tt.description, got.Egress, tt.want, got.Why)
 		}
 	}
 }

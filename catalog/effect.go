@@ -88,6 +88,10 @@ func nameWords(name string, server []string) (ws []string, rest bool) {
 		rest = rest || ws[0] == "api"
 		ws = ws[1:]
 	}
+	// "QueryTool": that it is a tool goes without saying. "create_tool" makes one.
+	if n := len(ws); n > 2 && ws[n-1] == "tool" {
+		ws = ws[:n-1]
+	}
 	return compounded(ws), rest || upper
 }
 
@@ -302,6 +306,13 @@ func (f *features) hasParam(names map[string]bool) bool {
 	return slices.ContainsFunc(f.params, func(p param) bool { return names[strings.Join(words(p.name), "_")] })
 }
 
+// enumerates reports whether one of the parameters offers its values.
+func (f *features) enumerates(names map[string]bool) bool {
+	return slices.ContainsFunc(f.params, func(p param) bool {
+		return len(p.enum) > 0 && names[strings.Join(words(p.name), "_")]
+	})
+}
+
 // finding is a class with the ground for it. A strong one rests on a plain
 // verb; no annotation lowers it.
 type finding struct {
@@ -504,7 +515,7 @@ var making = wordSet("create add make write new update edit modify set change in
 
 // ruled looks for the line of words/effects.txt that decides.
 func (f *features) ruled(word string, objects []string) (engagement.Permission, bool) {
-	for _, r := range lex().effects[word] {
+	for _, r := range lex().rules(word) {
 		has, not, placed := r.any, false, len(r.context) == 0
 		for _, o := range objects {
 			o = singular(o)
@@ -568,16 +579,23 @@ func (f *features) byOperations() (finding, bool) {
 }
 
 var (
-	payloadParams = wordSet("sql statement code script command cmd shell javascript js source_code commands statements shell_command bash python_code query_string_sql sql_query python cypher expression_js function_js")
-	queryParams   = wordSet("query sql statement cypher")
-	methodParams  = wordSet("method http_method")
-	addressParams = wordSet("url endpoint path uri")
-	bodyParams    = wordSet("body data payload json headers")
-	payloadVerbs  = wordSet("run execute exec eval evaluate invoke interact use query call perform process send start test shell bash terminal sql script spawn command cmd")
-	querying      = lazy.Regexp(`\b(sql|cypher|graphql)\b`)
-	readOnlyText  = lazy.Regexp(`\bread[- ]?only\b|\bonly (select|read|allows? select)|\bselect[- ]only\b|\b(a|an) (sql )?select (query|queries|statement)|\bselect (queries|statements|query)\b`)
-	notReadOnly   = lazy.Regexp(`(not|non)[- ]read[- ]?only|(unless|disable|except|if) [a-z ]{0,20}read[- ]?only|insert|update|delete|drop|modif|mutation`)
-	negated       = lazy.Regexp(`\b(no|not|never|without|block|reject|forbid|prevent|disallow|cannot|won't|don't)\b[a-z /,()'-]{0,60}(insert|update|delete|drop|modif|mutation|write)`)
+	payloadParams  = wordSet("cli_command sql statement code script command cmd shell javascript js source_code commands statements shell_command bash python_code query_string_sql sql_query python cypher expression_js function_js")
+	queryParams    = wordSet("query sql statement cypher")
+	anyCall        = wordSet("call invoke execute run")
+	callParams     = wordSet("operation api_operation operation_name api_name api_method action_name function_name tool_name")
+	argumentParams = wordSet("params parameters api_params arguments args input payload kwargs tool_args tool_arguments")
+	methodParams   = wordSet("method http_method")
+	addressParams  = wordSet("url endpoint path uri")
+	bodyParams     = wordSet("body data payload json headers")
+	payloadVerbs   = wordSet("run execute exec eval evaluate invoke interact use query call perform process send start test shell bash terminal sql script spawn command cmd")
+	sqlParams      = wordSet("sql sql_query cypher gremlin sparql")
+	querying       = lazy.Regexp(`\b(sql|cypher|graphql|gremlin|sparql|cql|aql|n1ql|surrealql|plsql)\b`)
+	readingTongue  = lazy.Regexp(`\b(promql|logql|traceql|nrql|kql|jql|soql|sosl|odata|lucene|search(es)?|metrics?|logs?|traces?|time[- ]series|natural language|semantic|dns|whois)\b`)
+	stored         = lazy.Regexp(`\b(database|warehouse|graph|tables?|collection|cluster|schema|engine)\b`)
+	writesToo      = lazy.Regexp(`\bread[-/ ]?(and[- ])?write (mode|operations|access|queries)|\bwrite (mode|operations) (is|are) (allowed|enabled|supported)|\bsupports? (all )?(ddl|dml|insert|update|delete|write)`)
+	readOnlyText   = lazy.Regexp(`\bread[- ]?only\b|\bonly (select|read|allows? select)|\bselect[- ]only\b|\b(a|an) (sql )?select (query|queries|statement)|\bselect (queries|statements|query)\b`)
+	notReadOnly    = lazy.Regexp(`(not|non)[- ]read[- ]?only|(unless|disable|except|if) [a-z ]{0,20}read[- ]?only|insert|update|delete|drop|modif|mutation`)
+	negated        = lazy.Regexp(`\b(no|not|never|without|block|reject|forbid|prevent|disallow|cannot|won't|don't)\b[a-z /,()'-]{0,60}(insert|update|delete|drop|modif|mutation|write)`)
 )
 
 // byPayload looks for a tool that runs what it is given: code, a command, a
@@ -585,25 +603,39 @@ var (
 // makes running code one.
 func (f *features) byPayload(now finding) (finding, bool) {
 	verb := now.verb
+	if anyCall[verb] && f.hasParam(callParams) && f.hasParam(argumentParams) && !f.enumerates(callParams) {
+		return finding{class: engagement.Destructive, verb: verb, why: "it calls any operation it is given", strong: true, ran: true}, true
+	}
 	if f.hasParam(methodParams) && f.hasParam(addressParams) && f.hasParam(bodyParams) {
 		return finding{class: engagement.Destructive, verb: verb, why: "it sends any request it is given", strong: true, ran: true}, true
 	}
 	running := runs[verb] || slices.ContainsFunc(f.name, func(w string) bool { return runs[w] && w != "call" })
+	running = running || !f.lead.weak && len(f.lead.verbs) > 0 && runs[f.lead.verbs[0]] && f.lead.verbs[0] != "call"
 	if !payloadVerbs[verb] && !running && now.class != 0 {
 		return now, false
 	}
 	says := readOnlyText().MatchString(f.text) || slices.Contains(f.name, "readonly") || slices.Contains(f.name, "select") || slices.Contains(f.name, "read")
-	says = says && (!notReadOnly().MatchString(f.text) || negated().MatchString(f.text) || slices.Contains(f.name, "read"))
-	sql := querying().MatchString(f.text) || slices.ContainsFunc(f.name, func(w string) bool { return querying().MatchString(w) }) || f.hasParam(wordSet("sql sql_query cypher"))
+	says = says && !writesToo().MatchString(f.text) && (!notReadOnly().MatchString(f.text) || negated().MatchString(f.text) || slices.Contains(f.name, "read"))
+	sql := querying().MatchString(f.text) || slices.ContainsFunc(f.name, func(w string) bool { return querying().MatchString(w) }) || f.hasParam(sqlParams)
+	sql = sql || running && f.runsQueries()
 	switch {
 	case sql && (f.hasParam(queryParams) || payloadVerbs[verb]) && says:
 		return finding{class: engagement.Read, verb: verb, why: "its description says that it only reads", strong: false}, true
 	case sql && f.hasParam(queryParams):
 		return finding{class: engagement.Destructive, verb: verb, why: "it runs the statement it is given", strong: true, ran: true}, true
-	case f.hasParam(payloadParams) && (running || now.class == 0):
+	case f.hasParam(payloadParams) && (running || now.class == 0) && !(says && now.strong && now.class == engagement.Read):
 		return finding{class: engagement.Destructive, verb: verb, why: "it runs what it is given", strong: true, ran: true}, true
 	}
 	return now, false
+}
+
+// runsQueries reports whether a tool that runs something runs a query of a
+// language that could change what is stored, for all that is said of it.
+func (f *features) runsQueries() bool {
+	n := len(f.name)
+	named := n > 1 && (f.name[n-1] == "query" || f.name[n-1] == "queries" || f.name[n-1] == "statement")
+	about := strings.ToLower(f.first) + " " + strings.Join(f.name, " ")
+	return named && stored().MatchString(about) && !readingTongue().MatchString(about)
 }
 
 var (
@@ -611,7 +643,7 @@ var (
 	contentParam = wordSet("content contents text data edits new_text new_string new_str file_text changes patch lines old_string")
 	savers       = wordSet("download export convert generate create render save capture screenshot record extract transform transcribe trace")
 	handsOver    = lazy.Regexp(`\b(returns?|gets?|retrieves?|contents?|base64|urls?|links?|text|transcript|json|csv|string|bytes|logs?|data)\b`)
-	toDisk       = lazy.Regexp(`\b(saves?|writes?|downloads?|exports?) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local )*(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (a )?(local )?(file|disk)\b`)
+	toDisk       = lazy.Regexp(`\b(saves?|writes?|downloads?|exports?) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local )*([a-z]+ )?(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (a )?(local )?(file|disk)\b`)
 )
 
 // byDestination looks for a tool that leaves a file on the user's disk.
@@ -639,7 +671,7 @@ func (f *features) byDestination(now finding) finding {
 
 var (
 	outputParams = wordSet("output_path output_file save_path save_to save_dir output_dir output_directory download_path local_path destination_path target_path dest_path export_path outputpath local_file_path")
-	savingParams = wordSet("output_path output_file save_path save_dir output_dir export_path outputpath")
+	savingParams = wordSet("output_path output_file save_path save_dir output_dir output_directory export_path outputpath")
 	fileParams   = wordSet("filename file_name file_path filepath pptx_path docx_path xlsx_path document_path presentation_path workbook_path")
 	officeFile   = lazy.Regexp(`\b(docx?|pptx?|xlsx?|word documents?|workbooks?|powerpoint|svg files?)\b`)
 	pathParams   = wordSet("path file_path filepath absolute_path target_file output_path relative_path file")

@@ -121,6 +121,24 @@ func (l *lexicon) readVerbs(head, body string) error {
 	return nil
 }
 
+// rules are the lines of words/effects.txt for a verb. What is undone or done
+// again with a file changes the file, as doing it did.
+func (l *lexicon) rules(verb string) []effectRule {
+	if own, ok := l.effects[verb]; ok || len(verb) < 5 {
+		return own
+	}
+	if verb[:2] != "un" && verb[:2] != "re" {
+		return nil
+	}
+	var out []effectRule
+	for _, r := range l.effects[verb[2:]] {
+		if r.class == engagement.SourceFileWrite {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // prefixed adds what verbs become with "re" and "un" before them: doing it
 // again does the same, undoing it can be done again.
 func (l *lexicon) prefixed() {

@@ -94,6 +94,9 @@ func (p *parser) step(i int) int {
 		p.add(i, likely)
 		return 1
 	}
+	if n := p.splitVerb(i); n > 0 {
+		return n
+	}
 	if n := p.small(i); n > 0 {
 		return n
 	}
@@ -355,10 +358,10 @@ func doesAlone(class string) bool {
 
 // verb takes a verb. It returns 0 where the word is no verb in this place.
 func (p *parser) verb(i int) int {
-	if n := p.letKnow(i); n > 0 {
-		return n
-	}
 	t := &p.tokens[i]
+	if p.recalls(i) {
+		return 0
+	}
 	strength := 0
 	switch {
 	case p.expect && t.form&formBase != 0 && !p.nounHere(i):
@@ -384,25 +387,85 @@ func (p *parser) verb(i int) int {
 	return t.verbLen
 }
 
-// letKnow takes "let the customer know", which sends.
-func (p *parser) letKnow(i int) int {
-	if !p.expect || string(p.text(&p.tokens[i])) != "let" {
+// recalls reports whether "never" or "always" tells of the past rather than lays
+// down a rule: "never thought of that".
+func (p *parser) recalls(i int) bool {
+	switch string(p.text(&p.tokens[i])) {
+	case "never", "always":
+		next := i + 1
+		return next < len(p.tokens) && p.tokens[next].form&(formPast|formBase) == formPast
+	}
+	return false
+}
+
+// split is a verb whose meaning hangs on a word after its object, as in "let the
+// customer know" or "put the page live".
+type split struct {
+	tail, class string
+	others      bool // it does something for others: "let me know" is none
+}
+
+var splits = map[string][]split{
+	"let":   {{"know", "send", true}},
+	"keep":  {{"posted", "send", true}, {"updated", "send", true}, {"informed", "send", true}, {"in the loop", "send", true}},
+	"loop":  {{"in", "send", true}},
+	"copy":  {{"in", "send", true}},
+	"give":  {{"heads up", "send", true}, {"shout", "send", true}, {"ring", "send", true}, {"call", "send", true}, {"nudge", "send", true}, {"once over", "verify", false}, {"spin", "run", false}, {"try", "run", false}},
+	"bring": {{"up to speed", "send", true}, {"live", "post", false}, {"down", "restart", false}, {"back up", "restart", false}},
+	"get":   {{"up to speed", "send", true}, {"back up", "restart", false}, {"running", "code", false}, {"working", "code", false}, {"fixed", "code", false}, {"sorted", "code", false}},
+	"drop":  {{"line", "send", true}, {"note", "send", true}},
+	"put":   {{"live", "post", false}, {"on hold", "ticket", false}, {"on ice", "ticket", false}},
+	"set":   {{"live", "post", false}},
+	"take":  {{"live", "post", false}, {"offline", "restart", false}, {"down", "restart", false}},
+	"push":  {{"live", "post", false}},
+}
+
+// splitVerb takes a verb whose other part follows its object.
+func (p *parser) splitVerb(i int) int {
+	if !p.expect {
 		return 0
 	}
-	for j := i + 2; j < min(len(p.tokens), i+10) && p.tokens[j].pause == pauseNone; j++ {
-		if string(p.text(&p.tokens[j])) != "know" {
+	for _, s := range splits[string(p.text(&p.tokens[i]))] {
+		if s.others && p.toMe(i+1) {
 			continue
 		}
-		send := p.lex.classes["send"]
-		p.uses = append(p.uses, use{
-			class: send, act: send.plain.act, at: i, end: j + 1, strength: p.strengthHere(i),
-			negated: p.negated, asked: p.mood == moodHow,
-		})
-		if p.mood == moodOpen {
-			p.mood = moodAsked
+		if n := p.tailOf(i, s.tail); n > 0 {
+			class := p.lex.classes[s.class]
+			p.uses = append(p.uses, use{
+				class: class, act: class.plain.act, at: i, end: i + n, strength: p.strengthHere(i),
+				negated: p.negated, asked: p.mood == moodHow || p.mood == moodQuestion && (!p.soft || p.purpose),
+			})
+			if p.mood == moodOpen {
+				p.mood = moodAsked
+			}
+			p.expect = false
+			return n
 		}
-		p.expect = false
-		return j + 1 - i
+	}
+	return 0
+}
+
+func (p *parser) toMe(i int) bool {
+	if i >= len(p.tokens) {
+		return false
+	}
+	w := string(p.text(&p.tokens[i]))
+	return w == "me" || w == "us"
+}
+
+// tailOf returns how many tokens a split verb takes up whose tail ends its
+// clause, or 0: "take the server down" and not "take down the old server".
+func (p *parser) tailOf(i int, tail string) int {
+	n := 1 + strings.Count(tail, " ")
+	for j := i + 1; j+n <= min(len(p.tokens), i+11) && p.tokens[j].pause == pauseNone; j++ {
+		if j == i+1 || string(p.norm[p.tokens[j].start:p.tokens[j+n-1].end]) != tail {
+			continue
+		}
+		after := j + n
+		if after >= len(p.tokens) || p.tokens[after].pause != pauseNone ||
+			p.tokens[after].kinds == 0 && p.tokens[after].roles != 0 || string(p.text(&p.tokens[after])) == "again" {
+			return after - i
+		}
 	}
 	return 0
 }
