@@ -198,7 +198,7 @@ func TestLargeResultsOfRealServersComeInParts(t *testing.T) {
 		{"an echo", "everything/echo", `{"message":` + quote(string(text)) + `}`, append([]byte("Echo: "), text...), "text/plain"},
 		{"a blob", "everything/gzip-file-as-resource", fmt.Sprintf(`{"name":"a.gz","data":%q,"outputType":"resource"}`, data), picture, "application/gzip"},
 	} {
-		raw := c.call(tt.tool, tt.args)
+		raw := c.ready(tt.tool, tt.args)
 		if len(raw) > 100_000 {
 			t.Errorf("%s comes as %d bytes: %.300s", tt.name, len(raw), raw)
 			continue
