@@ -172,16 +172,16 @@ func (d *Ledger) Accept(o Offer, picks ...Pick) (Lock, error) {
 	})
 }
 
-// bareFile is there for a server that showed no tools when it was seen last, and
-// none before.
+// bareFile is there for a server that showed no tools when it was seen last, or
+// did not answer, and none before.
 func (d *Ledger) bareFile(key, serverID string) string {
 	sum := sha256.Sum256([]byte(key + "\x00" + serverID))
 	return filepath.Join(d.dir, hex.EncodeToString(sum[:16])+".bare")
 }
 
 // Bare reports whether a server of which nothing is on record was seen, started
-// in this way, and had no tools. It is no part of the lock: what it shows later
-// is still a first sight.
+// in this way, and had no tools or did not answer. It is no part of the lock:
+// what it shows later is still a first sight.
 func (d *Ledger) Bare(key, serverID string) bool {
 	_, err := os.Lstat(d.bareFile(key, serverID))
 	return err == nil
@@ -195,10 +195,15 @@ func (d *Ledger) noteBare(o Offer) {
 		_ = os.Remove(path)
 		return
 	}
-	if d.Bare(o.Key, o.ServerID) || os.MkdirAll(d.dir, 0o700) != nil {
+	d.NoteSilent(o.Key, o.ServerID)
+}
+
+// NoteSilent notes that a server did not answer. See [Ledger.Bare].
+func (d *Ledger) NoteSilent(key, serverID string) {
+	if d.Bare(key, serverID) || os.MkdirAll(d.dir, 0o700) != nil {
 		return
 	}
-	_ = os.WriteFile(path, nil, 0o600)
+	_ = os.WriteFile(d.bareFile(key, serverID), nil, 0o600)
 }
 
 func (j Judgement) accepted() []Tool {

@@ -17,8 +17,12 @@ import (
 // sight of a server, accepted. It must be safe for concurrent use.
 type Acceptance interface {
 	// Known returns what is on record for a server, with no look at it. No
-	// entries: nothing was accepted yet. Bare: it was seen, and had no tools.
+	// entries: nothing was accepted yet. Bare: it was seen, and had no tools, or
+	// was Silent.
 	Known(server string) (entries []catalog.Entry, instructions string, bare bool)
+	// Silent notes that a server of which nothing is on record kept a list
+	// waiting in vain, so that the next start does not wait for it again.
+	Silent(server string)
 	// Offer judges what a server shows now against the record, records a first
 	// sight, and returns what Known returns after that.
 	Offer(server string, o catalog.Offer) (j catalog.Judgement, entries []catalog.Entry, instructions string)

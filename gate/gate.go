@@ -295,6 +295,26 @@ func (g *Gate) await(ctx context.Context, wait time.Duration, servers ...string)
 	return ctx.Err() != nil
 }
 
+// noteSilent remembers which servers have not answered, though they were given
+// all the time that a first list has. One that failed was not waited for.
+func (g *Gate) noteSilent(servers []string) {
+	if g.opts.Acceptance == nil {
+		return
+	}
+	g.mu.Lock()
+	silent := slices.DeleteFunc(slices.Clone(servers), func(alias string) bool {
+		_, known := g.offered[alias]
+		return known
+	})
+	g.mu.Unlock()
+	for _, alias := range silent {
+		if g.opts.Caller.Up(alias) == nil {
+			g.opts.Acceptance.Silent(alias)
+			g.opts.Log.Warn("a server has not answered yet: the list is given without it, and the next start does not wait for it", "server", alias, "waited", g.opts.FirstList)
+		}
+	}
+}
+
 // Run waits until every server has answered once and tells the sessions that
 // could not wait for it. It returns then, or when ctx ends.
 func (g *Gate) Run(ctx context.Context) error {

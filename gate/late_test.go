@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -38,6 +39,8 @@ func TestACallWaitsForNoOtherServer(t *testing.T) {
 type holding struct{}
 
 func (holding) Known(string) ([]catalog.Entry, string, bool) { return nil, "", false }
+func (holding) Silent(string)                                {}
+func (onFile) Silent(string)                                 {}
 func (holding) Offer(_ string, o catalog.Offer) (j catalog.Judgement, _ []catalog.Entry, _ string) {
 	for _, t := range o.Tools {
 		j.Tools = append(j.Tools, catalog.Status{ID: t.Tool.ID, State: catalog.New})
@@ -68,6 +71,7 @@ func TestAListThatIsHeldIsToldOfOnceAndInPart(t *testing.T) {
 type unfilled struct{}
 
 func (unfilled) Known(string) ([]catalog.Entry, string, bool) { return nil, "", true }
+func (unfilled) Silent(string)                                {}
 func (unfilled) Offer(_ string, o catalog.Offer) (j catalog.Judgement, entries []catalog.Entry, _ string) {
 	for _, t := range o.Tools {
 		entries = append(entries, catalog.Entry{Tool: t.Tool, Class: t.Class})
@@ -98,6 +102,49 @@ func TestAServerSeenWithoutToolsIsNotWaitedForAgain(t *testing.T) {
 	case <-s.Changed():
 	default:
 		t.Error("nothing tells that it has tools now")
+	}
+}
+
+// forgetful is an Acceptance that knows nothing but who was silent.
+type forgetful struct {
+	unfilled
+	silent map[string]bool
+}
+
+func (f forgetful) Known(server string) ([]catalog.Entry, string, bool) {
+	return nil, "", f.silent[server]
+}
+func (f forgetful) Silent(server string) { f.silent[server] = true }
+
+func TestAServerThatNeverAnswersIsWaitedForOnce(t *testing.T) {
+	record := forgetful{silent: map[string]bool{}}
+	start := func(wait time.Duration) *rig {
+		r := newRig(t, func(o *Options) {
+			o.Servers = append(o.Servers, Server{Alias: "hung", ID: "hung-id", Policy: o.Servers[0].Policy})
+			o.Profiles[""] = Profile{Exposure: Direct, Authority: engagement.DefaultAuthority()}
+			o.Acceptance = record
+			o.FirstList = wait
+		})
+		r.caller.ready = make(chan struct{})
+		return r
+	}
+	gaveUp, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := start(time.Hour).open(t, Identity{}).ListTools(gaveUp); err != nil || len(record.silent) > 0 {
+		t.Fatalf("%v: %v are noted for a client that did not wait", err, record.silent)
+	}
+	failed := start(time.Millisecond)
+	failed.caller.down = errors.New("no such program")
+	if _, err := failed.open(t, Identity{}).ListTools(t.Context()); err != nil || len(record.silent) > 0 {
+		t.Fatalf("%v: %v are noted that failed, which nobody waits for", err, record.silent)
+	}
+	if _, err := start(time.Millisecond).open(t, Identity{}).ListTools(t.Context()); err != nil || !record.silent["hung"] {
+		t.Fatalf("%v: noted are %v", err, record.silent)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	if _, err := start(time.Hour).open(t, Identity{}).ListTools(ctx); err != nil || ctx.Err() != nil {
+		t.Errorf("it is waited for again: %v", err)
 	}
 }
 

@@ -180,6 +180,9 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 	if exposure != Meta {
 		if late := s.g.await(ctx, s.g.opts.FirstList, s.aliases()...); late {
 			s.g.tellWhenSettled(s)
+			if ctx.Err() == nil { // it was waited for to the end
+				s.g.noteSilent(s.aliases())
+			}
 		}
 		bare := s.g.bare(s.aliases())
 		s.mu.Lock()

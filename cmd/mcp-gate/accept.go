@@ -71,6 +71,13 @@ func (a *acceptance) Known(alias string) (entries []catalog.Entry, text string, 
 	return entries, text, bare
 }
 
+func (a *acceptance) Silent(alias string) {
+	a.mu.Lock()
+	s := a.servers[alias]
+	a.mu.Unlock()
+	a.ledger.NoteSilent(s.Key, s.ID())
+}
+
 func (a *acceptance) recorded(alias string, entries func(catalog.Lock, config.Server) ([]catalog.Entry, error)) ([]catalog.Entry, string) {
 	a.mu.Lock()
 	lock, s := a.lock, a.servers[alias]
