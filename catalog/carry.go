@@ -5,12 +5,12 @@ import (
 	"strings"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
-	"github.com/mcp-gate/mcp-gate/internal/lazy"
+	"github.com/mcp-gate/mcp-gate/internal/sieve"
 )
 
 // returnsContent is where the description of a writing tool says that more
 // than an acknowledgement comes back.
-var returnsContent = lazy.Regexp(`\breturns? (the |a |an |all )?([a-z-]+ ){0,3}(diff|contents?|output|rows|records|results|stdout|transcript)\b`)
+var returnsContent = sieve.Regexp(`\breturns? (the |a |an |all )?([a-z-]+ ){0,3}(diff|contents?|output|rows|records|results|stdout|transcript)\b`)
 
 // carries says which class of data a tool's result holds, and why.
 func (f *features) carries(did finding) (engagement.Egress, string) {
@@ -101,9 +101,9 @@ var (
 )
 
 var (
-	notPictures = lazy.Regexp(`\bdocker|\bcontainer image|\bvirtual machine|\bdisk image|\bvm\b|\bami\b|\bdocker image`)
-	madeNow     = lazy.Regexp(`\brender|\bcharts?\b|\bdiagram|\bscreenshot|\bplot|\bgenerated?\b`)
-	asPicture   = lazy.Regexp(`\bimage|\bpng\b|\bsvg\b|\bpicture|\bscreenshot|\brender|\bvisual`)
+	notPictures = sieve.Regexp(`\bdocker|\bcontainer image|\bvirtual machine|\bdisk image|\bvm\b|\bami\b|\bdocker image`)
+	madeNow     = sieve.Regexp(`\brender|\bcharts?\b|\bdiagram|\bscreenshot|\bplot|\bgenerated?\b`)
+	asPicture   = sieve.Regexp(`\bimage|\bpng\b|\bsvg\b|\bpicture|\bscreenshot|\brender|\bvisual`)
 )
 
 func pairsOf(ws []string) []string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/lazy"
+	"github.com/mcp-gate/mcp-gate/internal/sieve"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
@@ -589,13 +590,13 @@ var (
 	bodyParams     = wordSet("body data payload json headers")
 	payloadVerbs   = wordSet("run execute exec eval evaluate invoke interact use query call perform process send start test shell bash terminal sql script spawn command cmd")
 	sqlParams      = wordSet("sql sql_query cypher gremlin sparql")
-	querying       = lazy.Regexp(`\b(sql|cypher|graphql|gremlin|sparql|cql|aql|n1ql|surrealql|plsql)\b`)
-	readingTongue  = lazy.Regexp(`\b(promql|logql|traceql|nrql|kql|jql|soql|sosl|odata|lucene|search(es)?|metrics?|logs?|traces?|time[- ]series|natural language|semantic|dns|whois)\b`)
-	stored         = lazy.Regexp(`\b(database|warehouse|graph|tables?|collection|cluster|schema|engine)\b`)
-	writesToo      = lazy.Regexp(`\bread[-/ ]?(and[- ])?write (mode|operations|access|queries)|\bwrite (mode|operations) (is|are) (allowed|enabled|supported)|\bsupports? (all )?(ddl|dml|insert|update|delete|write)`)
-	readOnlyText   = lazy.Regexp(`\bread[- ]?only\b|\bonly (select|read|allows? select)|\bselect[- ]only\b|\b(a|an) (sql )?select (query|queries|statement)|\bselect (queries|statements|query)\b`)
-	notReadOnly    = lazy.Regexp(`(not|non)[- ]read[- ]?only|(unless|disable|except|if) [a-z ]{0,20}read[- ]?only|insert|update|delete|drop|modif|mutation`)
-	negated        = lazy.Regexp(`\b(no|not|never|without|block|reject|forbid|prevent|disallow|cannot|won't|don't)\b[a-z /,()'-]{0,60}(insert|update|delete|drop|modif|mutation|write)`)
+	querying       = sieve.Regexp(`\b(sql|cypher|graphql|gremlin|sparql|cql|aql|n1ql|surrealql|plsql)\b`)
+	readingTongue  = sieve.Regexp(`\b(promql|logql|traceql|nrql|kql|jql|soql|sosl|odata|lucene|search(es)?|metrics?|logs?|traces?|time[- ]series|natural language|semantic|dns|whois)\b`)
+	stored         = sieve.Regexp(`\b(database|warehouse|graph|tables?|collection|cluster|schema|engine)\b`)
+	writesToo      = sieve.Regexp(`\bread[-/ ]?(and[- ])?write (mode|operations|access|queries)|\bwrite (mode|operations) (is|are) (allowed|enabled|supported)|\bsupports? (all )?(ddl|dml|insert|update|delete|write)`)
+	readOnlyText   = sieve.Regexp(`\bread[- ]?only\b|\bonly (select|read|allows? select)|\bselect[- ]only\b|\b(a|an) (sql )?select (query|queries|statement)|\bselect (queries|statements|query)\b`)
+	notReadOnly    = sieve.Regexp(`(not|non)[- ]read[- ]?only|(unless|disable|except|if) [a-z ]{0,20}read[- ]?only|insert|update|delete|drop|modif|mutation`)
+	negated        = sieve.Regexp(`\b(no|not|never|without|block|reject|forbid|prevent|disallow|cannot|won't|don't)\b[a-z /,()'-]{0,60}(insert|update|delete|drop|modif|mutation|write)`)
 )
 
 // byPayload looks for a tool that runs what it is given: code, a command, a
@@ -642,8 +643,8 @@ var (
 	localParams  = wordSet("path file_path filepath filename file_name output_path output_file output save_path save_to destination dest_path local_path absolute_path target_path output_dir output_directory download_path destination_path dir directory save_dir file target_file outputpath export_path local_file_path folder_path")
 	contentParam = wordSet("content contents text data edits new_text new_string new_str file_text changes patch lines old_string")
 	savers       = wordSet("download export convert generate create render save capture screenshot record extract transform transcribe trace")
-	handsOver    = lazy.Regexp(`\b(returns?|gets?|retrieves?|contents?|base64|urls?|links?|text|transcript|json|csv|string|bytes|logs?|data)\b`)
-	toDisk       = lazy.Regexp(`\b(saves?|writes?|downloads?|exports?) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local )*([a-z]+ )?(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (a )?(local )?(file|disk)\b`)
+	handsOver    = sieve.Regexp(`\b(returns?|gets?|retrieves?|contents?|base64|urls?|links?|text|transcript|json|csv|string|bytes|logs?|data)\b`)
+	toDisk       = sieve.Regexp(`\b(saves?|writes?|downloads?|exports?) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local )*([a-z]+ )?(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (a )?(local )?(file|disk)\b`)
 )
 
 // byDestination looks for a tool that leaves a file on the user's disk.
@@ -673,7 +674,7 @@ var (
 	outputParams = wordSet("output_path output_file save_path save_to save_dir output_dir output_directory download_path local_path destination_path target_path dest_path export_path outputpath local_file_path")
 	savingParams = wordSet("output_path output_file save_path save_dir output_dir output_directory export_path outputpath")
 	fileParams   = wordSet("filename file_name file_path filepath pptx_path docx_path xlsx_path document_path presentation_path workbook_path")
-	officeFile   = lazy.Regexp(`\b(docx?|pptx?|xlsx?|word documents?|workbooks?|powerpoint|svg files?)\b`)
+	officeFile   = sieve.Regexp(`\b(docx?|pptx?|xlsx?|word documents?|workbooks?|powerpoint|svg files?)\b`)
 	pathParams   = wordSet("path file_path filepath absolute_path target_file output_path relative_path file")
 )
 

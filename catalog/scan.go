@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/enum"
-	"github.com/mcp-gate/mcp-gate/internal/lazy"
 	"github.com/mcp-gate/mcp-gate/internal/sieve"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
@@ -293,7 +292,7 @@ func (s *scanner) name(t Tool, peers []Tool) {
 	}
 }
 
-var ordering = lazy.Regexp(`\b(must|always|instead|before|never|do not|don't|replace|override|first|whenever|every time|also)\b`)
+var ordering = sieve.Regexp(`\b(must|always|instead|before|never|do not|don't|replace|override|first|whenever|every time|also)\b`)
 
 // carrying are verbs that also say where a reading tool takes its results.
 var carrying = wordSet("send push run call share execute")
