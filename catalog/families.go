@@ -13,6 +13,7 @@ type families struct {
 	related   map[string][]relative
 	verbStems map[string]bool // the verbs among them
 	chatter   map[string]bool // stems of words/chatter.txt
+	acts      map[string]uint8
 }
 
 type relative struct {
@@ -24,7 +25,7 @@ type relative struct {
 var kinds = sync.OnceValue(mustFamilies)
 
 func mustFamilies() *families {
-	f := &families{related: map[string][]relative{}, verbStems: map[string]bool{}, chatter: map[string]bool{}}
+	f := &families{related: map[string][]relative{}, verbStems: map[string]bool{}, chatter: map[string]bool{}, acts: map[string]uint8{}}
 	key := func(w string) string {
 		var out []string
 		for _, part := range strings.Split(w, "_") {
@@ -32,8 +33,14 @@ func mustFamilies() *families {
 		}
 		return strings.Join(out, " ")
 	}
+	var act uint8
 	eachLine("synonyms", func(head, body string) error {
 		switch head {
+		case "act":
+			act++
+			for _, word := range strings.Fields(body) {
+				f.acts[stem(word)] = act
+			}
 		case "verbs", "nouns":
 			weight := float32(verbWeight)
 			if head == "nouns" {
@@ -78,6 +85,14 @@ func mustFamilies() *families {
 		return nil
 	})
 	return f
+}
+
+// act is the act that a word is a verb of, zero for none.
+func (f *families) act(w string) uint8 {
+	if v, _, ok := lex().lemma(w); ok {
+		w = v
+	}
+	return f.acts[stem(w)]
 }
 
 func (f *families) relate(x, y string, weight float32) {

@@ -39,8 +39,22 @@ func argumentKind(s string) string {
 		}
 		return "file"
 	}
+	if dot := strings.LastIndexByte(s, '.'); dot > 0 {
+		switch name, ending := s[:dot], strings.ToLower(s[dot+1:]); {
+		case fileEndings[ending]:
+			return "file " + ending
+		case siteEndings[ending]: // "booking.com" says what is looked for as well
+			return "url " + name
+		}
+	}
 	return ""
 }
+
+// The endings of names that are hardly anything else: "js" is one of programs.
+var (
+	fileEndings = wordSet("md txt csv tsv json jsonl yaml yml toml xml html htm css ts jsx tsx py go rs java cpp rb php sh sql ini cfg conf log pdf doc docx xls xlsx ppt pptx png jpg jpeg gif svg webp mp3 wav mp4 mov zip tar gz parquet ipynb env lock")
+	siteEndings = wordSet("com org net io gov edu dev app ai co")
+)
 
 var runTogether = strings.NewReplacer(
 	" log in ", " login ", " Log in ", " login ", " log into ", " login ", " Log into ", " login ", " logged in ", " login ", " logging in ", " login ", " sign in ", " login ", " Sign in ", " login ",
@@ -81,6 +95,37 @@ func wishOf(text string) engagement.Permission {
 		}
 		if kinds().verbStems[stem(w)] {
 			return 0
+		}
+	}
+	return 0
+}
+
+// actOf is which of the acts of words/synonyms.txt a need begins with, zero
+// for a question or another verb.
+func actOf(text string) uint8 {
+	for i, w := range words(strings.ToLower(text)) {
+		if i > 8 || asking[w] && w != "tell" {
+			return 0
+		}
+		if polite[w] || w == "able" || w == "trying" || w == "looking" {
+			continue
+		}
+		return kinds().act(w)
+	}
+	return 0
+}
+
+// actOfTool is the same of a tool: by the first verb of its name, else by the
+// one that its description begins with.
+func actOfTool(e Entry) uint8 {
+	for i, w := range words(e.ID.Tool) {
+		if v, _, ok := lex().lemma(w); ok && i < 4 && kinds().verbStems[stem(v)] {
+			return kinds().act(v)
+		}
+	}
+	for i, w := range words(e.Description[:min(len(e.Description), 80)]) {
+		if i < 2 && kinds().act(w) > 0 {
+			return kinds().act(w)
 		}
 	}
 	return 0

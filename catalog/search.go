@@ -61,6 +61,7 @@ const (
 	numberShare   = 0.3 // of a number, which is an argument
 	quotedShare   = 0.3 // of a word in quotes, which is one as well
 	otherClass    = 0.8
+	otherAct      = 0.8
 	unknownWeight = 0.2 // of a word that no tool has: a name, a date
 
 	leastFound   = 0.15 // of a need's weight that its best hit must have, or nothing fits
@@ -83,6 +84,7 @@ type index struct {
 	idf      []float32
 	names    [][]int32 // the terms of each entry's name, for the name bonus
 	class    []uint8   // what each entry's class is for a wish: 0 not told, 1 reads, 2 has an effect
+	act      []uint8   // which act each entry is, 0 not told
 	sorted   []string  // the terms, for those that differ in their endings
 	spelled  map[string][]int32
 	unknown  float32 // the weight of a word that no tool has
@@ -101,7 +103,7 @@ type counted struct {
 }
 
 func newIndex(entries []Entry) *index {
-	ix := &index{terms: map[string]int32{}, pairs: map[[2]int32]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries)), class: make([]uint8, len(entries))}
+	ix := &index{terms: map[string]int32{}, pairs: map[[2]int32]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries)), class: make([]uint8, len(entries)), act: make([]uint8, len(entries))}
 	ix.scratch.New = func() any { return newScores(len(entries), len(ix.postings)) }
 	all := make([][]counted, len(entries))
 	lengths := make([][fields]float32, len(entries))
@@ -109,7 +111,7 @@ func newIndex(entries []Entry) *index {
 	c := counter{ix: ix, analyzer: newAnalyzer()}
 	for i, e := range entries {
 		all[i] = c.count(e, int32(i), &lengths[i])
-		ix.class[i] = wishClass(e.Class.Permission)
+		ix.class[i], ix.act[i] = wishClass(e.Class.Permission), actOfTool(e)
 		for f := range lengths[i] {
 			average[f] += lengths[i][f] / float32(len(entries))
 		}
@@ -354,7 +356,7 @@ func (s *Set) Search(query string) []Hit {
 	parts := needs(plainly(query))
 	for _, p := range parts {
 		ix.score(sc, p.text)
-		ix.favour(sc, wishClass(wishOf(p.text)))
+		ix.favour(sc, wishClass(wishOf(p.text)), actOf(p.text))
 		best, found := sc.best()
 		for _, e := range sc.touched {
 			if v := sc.of[e]; found >= leastFound && sc.covered[e] >= leastCovered && v >= leastOfBest*best {
@@ -669,15 +671,16 @@ func (ix *index) nameBonus(sc *scores) {
 	}
 }
 
-// favour takes a little off tools of the other class than the one wished for:
-// "which containers run" is not answered by running one.
-func (ix *index) favour(sc *scores, wanted uint8) {
-	if wanted == 0 {
-		return
-	}
+// favour takes a little off tools of the other class than the one wished for,
+// and off those that do something else with the thing: "which containers run"
+// is not answered by running one, nor "remove the label" by adding it.
+func (ix *index) favour(sc *scores, class, act uint8) {
 	for _, e := range sc.touched {
-		if ix.class[e] == 3-wanted {
+		if class > 0 && ix.class[e] == 3-class {
 			sc.of[e] *= otherClass
+		}
+		if act > 0 && ix.act[e] > 0 && ix.act[e] != act {
+			sc.of[e] *= otherAct
 		}
 	}
 }

@@ -110,6 +110,38 @@ func TestWhatIsSaidAboutParametersIsFound(t *testing.T) {
 	}
 }
 
+func TestWhoAsksForOneActIsNotServedByAnother(t *testing.T) {
+	var entries []Entry
+	for _, name := range []string{"add_label", "label_delete", "update_label", "get_labels", "label"} {
+		tool, err := NewTool("s", []byte(`{"name":"`+name+`","description":"Labels of an issue."}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, Entry{Tool: tool})
+	}
+	set := NewSet(entries)
+	for query, want := range map[string]string{
+		"remove the labels of this issue": "s/label_delete", "please make labels of an issue": "s/add_label", "I want to alter labels of issues": "s/update_label", "show me the labels of an issue": "s/get_labels",
+	} {
+		if hits := set.Search(query); len(hits) < 4 || hits[0].Entry.ID.String() != want {
+			t.Errorf("%q finds %v first, want %s", query, ids(hits), want)
+		}
+	}
+}
+
+func TestNamesOfFilesAndSitesStandForTheirKind(t *testing.T) {
+	for query, want := range map[string]string{
+		"rename draft.md to final.MD.": "rename file md to file md.",
+		"go to example.com, please":    "go to url example, please",
+		"a program for node.js v1.2":   "a program for node.js v1.2",
+		"open ./a/b.txt and /etc/x":    "open file txt and file",
+	} {
+		if got := plainly(query); got != want {
+			t.Errorf("%q becomes %q, want %q", query, got, want)
+		}
+	}
+}
+
 func TestNeedsAreSplit(t *testing.T) {
 	for query, want := range map[string]int{
 		"send an email":                                      1,
