@@ -49,6 +49,34 @@ func TestTheConfigurationIsReadAnew(t *testing.T) {
 	until(t, "the rule's end", func() bool { return !strings.Contains(read(), "refused") })
 }
 
+// What is no server holds from the next call on, too; what does not is named.
+func TestAllElseIsReadAnew(t *testing.T) {
+	t.Parallel()
+	r := newRoster(t, map[string]any{"tools": map[string]any{"*": map[string]any{"permission": "read", "egress": "row_level", "domains": []string{"web"}}}}, "a")
+	r.write(map[string]any{"servers": r.servers, "log": map[string]string{"level": "error"}})
+	r.c = connect(t, `{}`, built.gate, "--home", r.dir, "serve")
+	for range 2 { // what reads strangers' words may pass on, too
+		r.pid("a")
+	}
+	if got := r.c.stderr.String(); strings.Contains(got, `"level":"INFO"`) {
+		t.Fatalf("the log is full of trifles: %s", got)
+	}
+	r.write(map[string]any{
+		"servers": r.servers, "taint": "deny", "log": map[string]string{"level": "info", "format": "json"}, "prefix": map[string]int{"budget": 3000},
+		"approval": map[string]any{"expires": "1h", "notify": map[string]any{}}, "roots": []string{t.TempDir()}, "clients": map[string]any{"x": map[string]string{"wait": "1m"}},
+	})
+	until(t, "word of what waits", func() bool {
+		return strings.Contains(r.c.stderr.String(), `from the next start on: log.format, prefix"`)
+	})
+	r.c.call("a/pid", `{}`)
+	if got := string(r.c.call("a/pid", `{}`)); !strings.Contains(got, "refused [taint]") {
+		t.Errorf("what reads the web after the web and private rows gives %s", got)
+	}
+	if got := r.status(); !strings.Contains(got, "from the next start on: log.format, prefix") {
+		t.Errorf("status does not say what waits: %s", got)
+	}
+}
+
 // until looks again and again until something holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()

@@ -318,7 +318,7 @@ func form(t inbox.Ticket) (message string, offered []inbox.Answer) {
 
 // wait is how long this client bears to have a call held open.
 func (s *Session) wait() time.Duration {
-	if wait, ok := s.g.opts.Waits[s.who.Client]; ok {
+	if wait, ok := s.g.ruling().waits[s.who.Client]; ok {
 		return wait
 	}
 	return s.g.opts.Wait

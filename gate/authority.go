@@ -20,7 +20,7 @@ type authority struct {
 
 // launch is the authority that a session starts with.
 func (g *Gate) launch(p Profile, who Identity) authority {
-	a := authority{sources: policy.Sources{Scope: who.Scope, Authority: p.Authority, Launch: p.Reading, Enforce: p.Enforce, Bars: g.opts.Bars}}
+	a := authority{sources: policy.Sources{Scope: who.Scope, Authority: p.Authority, Launch: p.Reading, Enforce: p.Enforce, Bars: g.ruling().bars}}
 	a.combined = a.sources.Combine()
 	return a
 }

@@ -41,6 +41,7 @@ type call struct {
 	launch string // of its server, when the call was judged: it goes to no other
 	unfit  error  // more about a refusal than its code says
 
+	way       wayBack      // taken before it ran
 	noWayBack bool         // a checkpoint was tried and could not be taken
 	ungranted bool         // its grant was used up by another call
 	ticket    string       // the inbox's, once there is one

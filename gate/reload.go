@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/engagement"
@@ -19,6 +20,10 @@ type ruling struct {
 	spend    engagement.Spend
 	version  string
 	keepArgs bool
+	bars     engagement.Bars
+	waits    map[string]time.Duration
+	taint    policy.TaintMode
+	keeper   Keeper
 	servers  map[string]Server
 	aliases  []string // of servers, sorted
 	profiles map[string]Profile
@@ -26,7 +31,7 @@ type ruling struct {
 }
 
 func (o Options) ruling() *ruling {
-	r := &ruling{rules: o.Rules, fallback: o.Fallback, least: o.Least, spend: o.Spend, version: o.PolicyVersion, keepArgs: o.KeepArguments, servers: map[string]Server{}, profiles: o.Profiles}
+	r := &ruling{rules: o.Rules, fallback: o.Fallback, least: o.Least, spend: o.Spend, version: o.PolicyVersion, keepArgs: o.KeepArguments, bars: o.Bars, waits: o.Waits, taint: o.Taint, keeper: o.Keeper, servers: map[string]Server{}, profiles: o.Profiles}
 	for _, s := range o.Servers {
 		r.servers[s.Alias] = s
 	}
@@ -41,7 +46,8 @@ func (g *Gate) ruling() *ruling { return g.owner.Load() }
 func (g *Gate) server(alias string) Server { return g.ruling().servers[alias] }
 
 // Rule tells a running gate what the owner says now: servers, profiles, rules,
-// flags, spend, proof, fallback; [Options.Check] has to have passed it. A call
+// flags, spend, proof, fallback, waits, taint, bars, the keeper and whether
+// arguments are kept; [Options.Check] has to have passed it. A call
 // that was judged before goes on as it was judged; an approval of before is
 // stale. Of a server that is started in another way than before, and of a new
 // one, nothing counts but what is on record for what it is now. Sessions keep

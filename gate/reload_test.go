@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -252,4 +253,56 @@ func (k onFile) Known(server string) ([]catalog.Entry, string, bool) { return k[
 
 func (k onFile) Offer(server string, _ catalog.Offer) (catalog.Judgement, []catalog.Entry, string) {
 	return catalog.Judgement{}, k[server], ""
+}
+
+// The owner may take the way back away, or name other folders, while a gate runs.
+func TestRootsThatComeAndGo(t *testing.T) {
+	r, s, root := reviewing(t, nil)
+	path := root + "/a.txt"
+	write := func(text string) Outcome {
+		t.Helper()
+		return through(t, s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":%q}`, path, text))
+	}
+	if out := write("one\n"); out.Ask != nil || decode(t, out).IsError {
+		t.Fatalf("in review a write gives %+v", out)
+	}
+	keeper, hub := r.gate.opts.Keeper, r.gate.server("hub")
+	r.rule(t, func(o *Options) { o.Servers[0], o.Keeper = hub, nil })
+	if out := write("two\n"); out.Ask == nil {
+		t.Errorf("without a way back a write gives %+v", out)
+	}
+	entry := r.entries(t)[0].ID
+	if _, err := s.Undo(t.Context(), entry, true); err == nil || !strings.Contains(err.Error(), "names no roots any more") {
+		t.Errorf("without roots an undo gives %v", err)
+	}
+	r.rule(t, func(o *Options) { o.Servers[0], o.Keeper = hub, keeper })
+	if _, err := s.Undo(t.Context(), entry, true); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the file of the call that was undone is there")
+	}
+}
+
+func TestTaintIsTakenUp(t *testing.T) {
+	r := tainted(t, policy.TaintOff, nil)
+	s := r.open(t, Identity{Principal: "local", Scope: policy.ScopeAdmin, Conversation: "client session 1"})
+	ran := func() bool { return !decode(t, through(t, s, "mail/send_mail", `{}`)).IsError }
+	for _, tool := range []string{"hub/get_issue", "web/fetch"} {
+		through(t, s, tool, `{}`)
+	}
+	if !ran() {
+		t.Fatal("while taint is off a sending tool does not run")
+	}
+	r.rule(t, func(o *Options) { o.Taint = policy.TaintDeny })
+	for _, tool := range []string{"hub/get_issue", "web/fetch"} {
+		through(t, s, tool, `{}`)
+	}
+	if ran() {
+		t.Error("what was read since taint is denied does not count")
+	}
+	r.rule(t, func(o *Options) { o.Taint = policy.TaintOff })
+	if !ran() {
+		t.Error("taint is still denied")
+	}
 }

@@ -46,6 +46,7 @@ type Inverse struct {
 // wayBack is how one call can be undone.
 type wayBack struct {
 	paths   []string // local files that it may change
+	keeper  Keeper   // of paths
 	inverse *Inverse
 }
 
@@ -75,7 +76,8 @@ func (s *Session) wayBackOf(c *call) wayBack {
 		}
 	}
 	// What else a tool of another class does, copies of files do not undo.
-	if c.entry.Class.Permission != engagement.SourceFileWrite || s.g.opts.Keeper == nil {
+	keeper := s.g.ruling().keeper
+	if c.entry.Class.Permission != engagement.SourceFileWrite || keeper == nil {
 		return wayBack{}
 	}
 	pointers := c.entry.PathParams()
@@ -84,13 +86,13 @@ func (s *Session) wayBackOf(c *call) wayBack {
 			pointers = declared
 		}
 	}
-	var w wayBack
+	w := wayBack{keeper: keeper}
 	for _, pointer := range pointers {
 		for _, path := range pathsAt(c.args, pointer) {
 			if !filepath.IsAbs(path) {
 				path = filepath.Join(server.Dir, path)
 			}
-			if !filepath.IsAbs(path) || !s.g.opts.Keeper.Covers(path) {
+			if !filepath.IsAbs(path) || !keeper.Covers(path) {
 				return wayBack{}
 			}
 			w.paths = append(w.paths, path)
@@ -221,8 +223,12 @@ func (s *Session) checkpointed(ctx context.Context, c *call, d policy.Decision) 
 		ID: id, At: s.g.opts.Now(), Principal: s.who.Principal, Session: s.id, Ticket: c.ticket,
 		Tool: c.entry.ID.String(), Args: c.digest, State: checkpoint.EntryOpen,
 	}
-	if w := s.wayBackOf(c); w.inverse == nil {
-		if e.Copy, err = s.g.opts.Keeper.Take(w.paths); err != nil {
+	c.way = s.wayBackOf(c) // what the owner says may be another thing when the call is over
+	switch {
+	case !c.way.exists():
+		return nil, errors.New("the owner has just taken its way back away")
+	case c.way.inverse == nil:
+		if e.Copy, err = c.way.keeper.Take(c.way.paths); err != nil {
 			return nil, err
 		}
 	}
@@ -236,9 +242,9 @@ func (s *Session) checkpointed(ctx context.Context, c *call, d policy.Decision) 
 func (s *Session) journal(c *call, e *checkpoint.Entry, result json.RawMessage) {
 	state := checkpoint.EntryKept
 	var err error
-	if w := s.wayBackOf(c); w.inverse != nil {
-		state = s.inverted(e, w.inverse, c, result)
-	} else if e.Copy, e.Changes, err = s.g.opts.Keeper.Seal(e.Copy); err != nil {
+	if c.way.inverse != nil {
+		state = s.inverted(e, c.way.inverse, c, result)
+	} else if e.Copy, e.Changes, err = c.way.keeper.Seal(e.Copy); err != nil {
 		e.Note, state = "what it changed could not be looked at: "+err.Error(), checkpoint.EntryVoid
 	} else if len(e.Changes) == 0 {
 		e.Note, state = "it changed no file", checkpoint.EntryVoid
@@ -280,13 +286,17 @@ func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, er
 	if e.Inverse != nil {
 		return s.undoByCall(ctx, e, canAsk)
 	}
+	keeper := s.g.ruling().keeper
+	if keeper == nil {
+		return Outcome{}, fmt.Errorf("undo %s: the configuration names no roots any more: put back the folder of its files", e.ID)
+	}
 	c := &call{id: s.nextCall(), name: "review undo " + e.ID, known: true, digest: e.Args}
 	c.entry.Class = catalog.Class{Permission: engagement.SourceFileWrite, Egress: engagement.Metadata}
 	c.entry.ID = catalog.ToolID{Server: "gate", Tool: "review-undo"}
 	if err := s.g.opts.Audit.Record(s.event(audit.Intent, c, policy.Decision{Verdict: policy.Run, Rule: "review.undo"})); err != nil {
 		return Outcome{}, fmt.Errorf("undo %s: %w", e.ID, err)
 	}
-	restored, restoreErr := s.g.opts.Keeper.Restore(e.Copy)
+	restored, restoreErr := keeper.Restore(e.Copy)
 	done := audit.Event{Kind: audit.Outcome, Outcome: audit.OK, Note: fmt.Sprintf("%s of %s: %d files", e.ID, e.Tool, len(restored))}
 	if restoreErr != nil {
 		done.Outcome, done.ErrorCode = audit.Error, "drift"

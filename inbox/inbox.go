@@ -26,6 +26,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
@@ -158,9 +159,6 @@ func (b *Bell) next() <-chan struct{} {
 }
 
 func (o Options) filled() Options {
-	if o.Expiry == 0 {
-		o.Expiry = DefaultExpiry
-	}
 	if o.AlarmWithin == 0 {
 		o.AlarmWithin = 10 * time.Minute
 	}
@@ -217,7 +215,9 @@ func expired(t *Ticket, now time.Time) bool {
 
 // An Inbox asks and runs; it cannot approve. Safe for concurrent use.
 type Inbox struct {
-	o Options
+	o Options // what may be told anew is in bounds
+
+	bounds atomic.Pointer[bounds]
 
 	register sync.Mutex // held while the process row is written
 	known    bool       // guarded by register: the row is there
@@ -232,7 +232,24 @@ func New(o Options) (*Inbox, error) {
 		}
 		o.Process.ID = id
 	}
-	return &Inbox{o: o.filled()}, nil
+	in := &Inbox{o: o.filled()}
+	in.Bound(o.Expiry, o.Alarm)
+	return in, nil
+}
+
+// bounds are what the owner may change while an inbox is used.
+type bounds struct {
+	expiry time.Duration
+	alarm  int
+}
+
+// Bound sets anew what [Options] call Expiry and Alarm. Tickets that there are
+// keep their time.
+func (in *Inbox) Bound(expiry time.Duration, alarm int) {
+	if expiry == 0 {
+		expiry = DefaultExpiry
+	}
+	in.bounds.Store(&bounds{expiry, alarm})
 }
 
 // Process returns the id under which this process owns and runs tickets.
@@ -315,7 +332,7 @@ func (in *Inbox) freeze(q Question) (Ticket, error) {
 	b, v := q.Binding, q.View
 	b.Args = argsDigest
 	if b.Expires.IsZero() {
-		b.Expires = now.Add(in.o.Expiry)
+		b.Expires = now.Add(in.bounds.Load().expiry)
 	}
 	b.Expires = b.Expires.UTC().Truncate(time.Microsecond)
 	v.Ticket, v.Args, v.Principal, v.Session, v.Expires = id, string(q.Args), b.Principal, b.Session, b.Expires
@@ -381,15 +398,16 @@ var errUnchanged = errors.New("unchanged")
 // tooMany reports whether more tickets were made lately than the bound. That
 // it cannot be told is no reason to flood a person.
 func (in *Inbox) tooMany(ctx context.Context) bool {
-	if in.o.Alarm == 0 {
+	alarm := in.bounds.Load().alarm
+	if alarm == 0 {
 		return false
 	}
-	recent, err := in.o.Store.Tickets(ctx, Query{Since: in.o.clock().Add(-in.o.AlarmWithin), Limit: in.o.Alarm + 1})
+	recent, err := in.o.Store.Tickets(ctx, Query{Since: in.o.clock().Add(-in.o.AlarmWithin), Limit: alarm + 1})
 	if err != nil {
 		in.o.Log.WarnContext(ctx, "count recent questions", "error", err)
 		return true
 	}
-	return len(recent) > in.o.Alarm
+	return len(recent) > alarm
 }
 
 // The pause between two looks at the store while waiting. Somebody may answer

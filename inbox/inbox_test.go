@@ -684,6 +684,13 @@ func TestTooManyQuestionsRaiseAnAlarm(t *testing.T) {
 	if a, err := in.Ask(h.ctx, q); err != nil || a.Alarm {
 		t.Errorf("alarm after ten quiet minutes: %v, %v", a.Alarm, err)
 	}
+	in.Bound(time.Minute, 1) // the owner thinks of something else
+	q.Args = json.RawMessage(`{"i":10}`)
+	a, err := in.Ask(h.ctx, q)
+	h.must(err)
+	if left := a.Ticket.Binding.Expires.Sub(h.clock()); !a.Alarm || left > time.Minute {
+		t.Errorf("under other bounds: alarm %v, %v left", a.Alarm, left)
+	}
 }
 
 func TestAttentionFigures(t *testing.T) {

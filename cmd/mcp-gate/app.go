@@ -33,6 +33,7 @@ type app struct {
 	homeFlag string
 	json     bool
 	logLevel string
+	level    slog.LevelVar // of every logger
 
 	needed atomic.Pointer[signin.NeededError] // the first server that wanted a person to sign in
 }
@@ -63,17 +64,8 @@ func (a *app) load() (config.Home, config.Config, []config.Note, error) {
 // lines otherwise. Only serve says what goes well; a command that ends by itself
 // says the rest in lines for a person, whatever standard error is.
 func (a *app) logger(cfg config.Log, serving bool) *slog.Logger {
-	level := slog.LevelInfo
-	word := cfg.Level.String()
-	if !serving && cfg.Level == config.LogInfo {
-		word = "warn"
-	}
-	if a.logLevel != "" {
-		word = a.logLevel
-	}
-	if err := level.UnmarshalText([]byte(word)); err != nil {
-		level = slog.LevelInfo
-	}
+	a.setLevel(cfg, serving)
+	level := &a.level
 	if cfg.Format == config.LogText || cfg.Format != config.LogJSON && (!serving || isTerminal(a.stderr)) {
 		_, plain := a.env("NO_COLOR")
 		o := &tint.Options{Level: level, NoColor: plain || !isTerminal(a.stderr)}
@@ -83,6 +75,21 @@ func (a *app) logger(cfg config.Log, serving bool) *slog.Logger {
 		return slog.New(tint.NewTextHandler(a.stderr, o))
 	}
 	return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// setLevel has what is logged from now on bear the owner's level, or the one of
+// the command line.
+func (a *app) setLevel(cfg config.Log, serving bool) {
+	word := cfg.Level.String()
+	if !serving && cfg.Level == config.LogInfo {
+		word = "warn"
+	}
+	if a.logLevel != "" {
+		word = a.logLevel
+	}
+	if a.level.UnmarshalText([]byte(word)) != nil {
+		a.level.Set(slog.LevelInfo)
+	}
 }
 
 // serverLogger is the logger of the servers themselves. A command that ends by

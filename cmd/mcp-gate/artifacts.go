@@ -134,7 +134,7 @@ func (k *kept) collect(ctx context.Context) error {
 // results hands the gate what it keeps results and marks in.
 func (e *engine) results(o *gate.Options) {
 	e.kept = newKept(e.home, e.cfg.Artifacts, e.log)
-	o.Kept, o.Taint, o.Taints = e.kept, e.cfg.Taint, e.db
+	o.Kept, o.Taints = e.kept, e.db
 	o.Inline = map[string]int64{}
 	if e.cfg.Artifacts.InlineBytes > 0 {
 		o.Inline[""] = e.cfg.Artifacts.InlineBytes

@@ -62,6 +62,7 @@ type engine struct {
 	reading atomic.Pointer[reading] // of the configuration that is in force
 
 	acceptance *acceptance
+	inbox      *inbox.Inbox
 	notify     *notifier // nil: nobody is told that something waits
 
 	working bool // it runs calls that were allowed after their caller had its stub
@@ -212,9 +213,10 @@ func (e *engine) questions(options *gate.Options, ring *inbox.Ring) error {
 	if err != nil {
 		return err
 	}
-	if err := e.wayBack(options); err != nil {
+	if options.Keeper, err = e.keeper(); err != nil {
 		return err
 	}
+	e.inbox, options.Journal = box, e.db
 	options.Inbox, options.Forms, options.Sessions, options.Reach = box, inbox.NewForms(o), e.db, ring.Reach
 	options.Stored = func() bool {
 		_, err := os.Stat(e.home.DB())
@@ -223,34 +225,32 @@ func (e *engine) questions(options *gate.Options, ring *inbox.Ring) error {
 	return nil
 }
 
-// wayBack hands the gate what undoes calls. Files are copied only where the
+// keeper is what undoes calls, nil for none. Files are copied only where the
 // owner named the folders in which that may be done.
-func (e *engine) wayBack(options *gate.Options) error {
-	options.Journal = e.db
+func (e *engine) keeper() (gate.Keeper, error) {
 	if len(e.cfg.Roots) == 0 {
-		return nil
+		return nil, nil
 	}
 	var roots []string
 	for _, root := range e.cfg.Roots {
 		if below, ok := strings.CutPrefix(root, "~/"); ok {
 			home, err := os.UserHomeDir()
 			if err != nil {
-				return fmt.Errorf("root %s: %w", root, err)
+				return nil, fmt.Errorf("root %s: %w", root, err)
 			}
 			root = filepath.Join(home, below)
 		}
 		abs, err := filepath.Abs(root)
 		if err != nil {
-			return fmt.Errorf("root %s: %w", root, err)
+			return nil, fmt.Errorf("root %s: %w", root, err)
 		}
 		roots = append(roots, abs)
 	}
 	keeper, err := checkpoint.Open(filepath.Join(e.home.Dir, "checkpoints"), roots)
-	if err != nil {
-		return err
+	if err != nil { // a nil *Keeper would be one
+		return nil, err
 	}
-	options.Keeper = keeper
-	return nil
+	return keeper, nil
 }
 
 // launchOf is a digest of how a server is started, with all that is expanded.
@@ -276,7 +276,7 @@ func (e *engine) gateOptions(servers []gate.Server, o engineOptions, rec gate.Re
 		Servers: servers, Profiles: e.profiles(o), Rules: e.cfg.Policy.Rules,
 		Fallback: fallbackOf(e.cfg), PolicyVersion: policyVersion(e.cfg), KeepArguments: e.cfg.Audit.KeepArguments, Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
 		Caller: caller{e.pool}, Audit: rec, Resolve: resolve, Log: e.log, Now: time.Now, Rand: rand.Reader,
-		Wait: askWait, Waits: waitsOf(e.cfg), Clients: limitsOf(e.cfg), FirstList: firstList, FirstFind: firstFind,
+		Taint: e.cfg.Taint, Wait: askWait, Waits: waitsOf(e.cfg), Clients: limitsOf(e.cfg), FirstList: firstList, FirstFind: firstFind,
 	}
 }
 

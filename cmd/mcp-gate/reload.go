@@ -188,6 +188,10 @@ func (e *engine) renew(a *app, was, cfg config.Config) (upstream.Renewed, error)
 	ups, gated := e.servers(a, cfg, cfg.Servers)
 	next := &engine{home: e.home, cfg: cfg, log: e.log, pool: e.pool}
 	options := next.gateOptions(gated, e.o, e.aud)
+	var err error
+	if options.Keeper, err = next.keeper(); err != nil {
+		return upstream.Renewed{}, err
+	}
 	if err := options.Check(); err != nil {
 		return upstream.Renewed{}, err
 	}
@@ -204,6 +208,8 @@ func (e *engine) renew(a *app, was, cfg config.Config) (upstream.Renewed, error)
 		delete(e.offered, alias)
 	}
 	e.gate.Rule(options)
+	e.inbox.Bound(cfg.Approval.Expires, int(cfg.Approval.Alarm))
+	a.setLevel(cfg.Log, e.o.serving)
 	return done, nil
 }
 
@@ -226,10 +232,8 @@ func changesOf(done upstream.Renewed, was, now config.Config) string {
 		name     string
 		was, now any
 	}{
-		{"approval", []any{was.Approval.Expires, was.Approval.Notify, was.Approval.Alarm}, []any{now.Approval.Expires, now.Approval.Notify, now.Approval.Alarm}},
-		{"artifacts", was.Artifacts, now.Artifacts}, {"clients", positionless(was.Clients), positionless(now.Clients)},
-		{"log", was.Log, now.Log}, {"prefix", was.Prefix, now.Prefix}, {"reader", was.Bars, now.Bars},
-		{"roots", was.Roots, now.Roots}, {"taint", was.Taint, now.Taint},
+		{"approval.notify", was.Approval.Notify, now.Approval.Notify}, {"artifacts", was.Artifacts, now.Artifacts},
+		{"clients (but for wait)", shown(was.Clients), shown(now.Clients)}, {"log.format", was.Log.Format, now.Log.Format}, {"prefix", was.Prefix, now.Prefix},
 	} {
 		if !reflect.DeepEqual(of.was, of.now) {
 			later = append(later, of.name)
@@ -239,11 +243,14 @@ func changesOf(done upstream.Renewed, was, now config.Config) string {
 	return strings.Join(said, "; ")
 }
 
-// positionless are clients without where they stand in their file.
-func positionless(clients []config.Client) []config.Client {
-	clients = slices.Clone(clients)
-	for i := range clients {
-		clients[i].Pos = config.Pos{}
+// shown is what clients are given, which stays while a gate runs.
+func shown(clients []config.Client) map[string]config.Client {
+	given := map[string]config.Client{}
+	for _, c := range clients {
+		c.Pos, c.Wait = config.Pos{}, 0
+		if c != (config.Client{Name: c.Name, Schemas: config.SchemasAsIs}) {
+			given[c.Name] = c
+		}
 	}
-	return clients
+	return given
 }
