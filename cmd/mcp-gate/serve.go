@@ -37,7 +37,12 @@ With --parent ID the session works for another one, which mcp-gate status shows
 while it lives: it has that one's principal, profile, tools and prefix, takes
 what it spends off the same account, and may at no moment do more.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), f) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := parentSaid(c, f.parent); err != nil {
+				return err
+			}
+			return a.serve(c.Context(), f)
+		},
 	}
 	c.Flags().StringVar(&f.http, "http", "", "listen on this address, such as 127.0.0.1:8377, instead of stdio")
 	c.Flags().StringVar(&f.client, "client", "", "name of the client, for principal, audit and questions")
@@ -48,6 +53,15 @@ what it spends off the same account, and may at no moment do more.`,
 		c.MarkFlagsMutuallyExclusive("parent", own)
 	}
 	return c
+}
+
+// parentSaid refuses a --parent without a value, such as a script's variable that
+// is not set: what was to be held by another session would be held by none.
+func parentSaid(c *cobra.Command, parent string) error {
+	if c.Flags().Changed("parent") && parent == "" {
+		return usage(errors.New("--parent is empty: name the session, or leave the flag out for a session that works for none"))
+	}
+	return nil
 }
 
 func (a *app) serve(ctx context.Context, f serveFlags) (err error) {

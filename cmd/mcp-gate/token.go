@@ -25,7 +25,10 @@ what it may do at most: read, write (state that can be put back), bridge (the
 same, for another application) or admin. It opens /mcp, and with --profiles the
 paths /mcp/p/NAME of these profiles.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := parentSaid(c, parent); err != nil {
+				return err
+			}
 			var s policy.Scope
 			if err := s.UnmarshalText([]byte(scope)); err != nil {
 				return usage(err)
