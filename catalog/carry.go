@@ -71,7 +71,7 @@ func (f *features) head() string {
 		last--
 	}
 	w := f.name[last]
-	if plainInfo[f.name[end]] && described[w] || f.name[0] != "grep" && named[singular(w)] && listsNames[f.name[0]] || f.name[0] == "list" && namedInLists[singular(w)] {
+	if plainInfo[f.name[end]] && (described[w] || slices.Contains(f.server, w)) || f.name[0] != "grep" && named[singular(w)] && listsNames[f.name[0]] || f.name[0] == "list" && namedInLists[singular(w)] {
 		return "metadata"
 	}
 	if last < end && f.name[end] != "list" {
@@ -92,7 +92,7 @@ var (
 	listing    = wordSet("list info details information data detail")
 	trailing   = wordSet("get fetch retrieve show describe")
 	plainInfo  = wordSet("info information")
-	described  = wordSet("file table server system directory folder version build platform environment device video audio image account_type connection presentation workbook app datastore instance session queue topic cluster")
+	described  = wordSet("file table server system directory folder version build platform environment device video audio image account_type connection presentation workbook app datastore instance session queue topic cluster workflow pipeline job source destination connector model plugin extension")
 	named      = wordSet("file path object key repository")
 	listsNames = wordSet("list search find ls glob")
 
@@ -103,6 +103,7 @@ var (
 var (
 	notPictures = sieve.Regexp(`\bdocker|\bcontainer image|\bvirtual machine|\bdisk image|\bvm\b|\bami\b|\bdocker image`)
 	madeNow     = sieve.Regexp(`\brender|\bcharts?\b|\bdiagram|\bscreenshot|\bplot|\bgenerated?\b`)
+	aboutIt     = sieve.Regexp(`\b([Ii]nformation|[Dd]etails|[Mm]etadata|[Ss]tatistics) (about|of|on|for)\b`)
 	asPicture   = sieve.Regexp(`\bimage|\bpng\b|\bsvg\b|\bpicture|\bscreenshot|\brender|\bvisual`)
 )
 
@@ -149,6 +150,9 @@ func (f *features) givesPicture(did finding, w string) bool {
 	if (did.verb == "get" || did.verb == "fetch") && !asPicture().MatchString(f.text) && lex().egress.name[singular(w)] == engagement.RenderedPixels && w != "screenshot" {
 		return false // a chart's numbers
 	}
+	if w != "screenshot" && aboutIt().MatchString(f.first) {
+		return false
+	}
 	switch did.verb {
 	case "list", "search", "find", "count", "analyze", "describe", "detect", "extract", "ocr", "delete", "update", "upload", "tag", "read_text", "classify", "summarize", "transcribe", "query":
 		return w == "screenshot"
@@ -177,9 +181,13 @@ const (
 func (f *features) serves(t Tool) engagement.DomainSet {
 	var score [16]float64
 	add := func(ws []string, place float64) {
-		seen := map[string]bool{}
+		var seen map[string]bool
 		for i := 0; i < len(ws); i++ {
-			for n := min(3, len(ws)-i); n > 0; n-- { // the longest that is known
+			longest := 1
+			if lex().begins[ws[i]] {
+				longest = min(3, len(ws)-i)
+			}
+			for n := longest; n > 0; n-- { // the longest that is known
 				w := singular(strings.Join(ws[i:i+n], "_"))
 				ds, ok := lex().domains[w]
 				if !ok {
@@ -189,6 +197,9 @@ func (f *features) serves(t Tool) engagement.DomainSet {
 					if !seen[w] {
 						score[d.domain] += place * d.weight
 					}
+				}
+				if seen == nil {
+					seen = map[string]bool{}
 				}
 				seen[w] = true
 				i += n - 1

@@ -2,7 +2,10 @@ package catalog
 
 import (
 	"encoding/json"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
@@ -29,19 +32,37 @@ func NewOffer(tools []Tool, trust Trust, instructions string, beside []Tool) Off
 	for i, t := range tools {
 		stand(looks[i], t)
 	}
-	for i, t := range tools {
-		var names scanner
-		if others := imitations(t, alike[looks[i]]); others != nil {
-			names.name(t, others)
-		}
-		f := featuresOf(t)
-		own := scan(t, &f, nil)
-		o.Tools = append(o.Tools, Offered{
-			Tool: t, Class: classify(t, &f, trust),
-			Blocking: BlockingKinds(own), Beside: BlockingKinds(names.found), Findings: append(own, names.found...),
+	if len(tools) > 0 {
+		o.Tools = make([]Offered, len(tools))
+	}
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(tools)/fewTools+1) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(tools); i = int(next.Add(1)) - 1 {
+				o.Tools[i] = newOffered(tools[i], trust, alike[looks[i]])
+			}
 		})
 	}
+	all.Wait()
 	return o
+}
+
+// fewTools are looked at sooner than another goroutine is up.
+const fewTools = 32
+
+// newOffered looks at one definition. Alike are tools whose names look as its own.
+func newOffered(t Tool, trust Trust, alike []Tool) Offered {
+	var names scanner
+	if others := imitations(t, alike); others != nil {
+		names.name(t, others)
+	}
+	f := featuresOf(t)
+	own := scan(t, &f, nil)
+	return Offered{
+		Tool: t, Class: classify(t, &f, trust),
+		Blocking: BlockingKinds(own), Beside: BlockingKinds(names.found), Findings: append(own, names.found...),
+	}
 }
 
 // imitations leaves out the tools whose name is the same word in another case or

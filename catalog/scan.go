@@ -162,7 +162,7 @@ func (s *scanner) walk(raw json.RawMessage) {
 }
 
 func pointerToken(s string) string {
-	if len(s) < 64 && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r >= 0x7f }) {
+	if len(s) < 64 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '/' || r >= '~' }) {
 		return s
 	}
 	return display(strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1"), 64)

@@ -24,6 +24,7 @@ type lexicon struct {
 	chinese []chineseVerb
 	egress  egressWords
 	domains map[string][]domainWeight
+	begins  map[string]bool // what a word of domains that is made of several begins with
 }
 
 // verb is what one verb says about a tool's effect, see words/verbs.txt.
@@ -66,7 +67,7 @@ var lex = sync.OnceValue(func() *lexicon {
 // mustLexicon reads the embedded lists. It panics on a line it does not
 // understand, which the first test run of any build shows.
 func mustLexicon() lexicon {
-	l := lexicon{verbs: map[string]verb{}, effects: map[string][]effectRule{}, domains: map[string][]domainWeight{}}
+	l := lexicon{verbs: map[string]verb{}, effects: map[string][]effectRule{}, domains: map[string][]domainWeight{}, begins: map[string]bool{}}
 	l.egress.name, l.egress.verb = map[string]engagement.Egress{}, map[string]engagement.Egress{}
 	for _, f := range []struct {
 		name string
@@ -225,6 +226,11 @@ func (l *lexicon) readDomains(head, body string) error {
 	}
 	for _, w := range strings.Fields(body) {
 		w = singular(w)
+		for i := range len(w) {
+			if w[i] == '_' {
+				l.begins[w[:i]] = true
+			}
+		}
 		i := slices.IndexFunc(l.domains[w], func(x domainWeight) bool { return x.domain == d })
 		if i < 0 {
 			l.domains[w] = append(l.domains[w], domainWeight{d, n})

@@ -20,7 +20,7 @@ import (
 	"unicode/utf8"
 )
 
-// Set is some patterns with what they need. It is immutable.
+// Set is some patterns with what they need. Safe for concurrent use.
 type Set struct {
 	patterns []func() *regexp.Regexp
 	chains   []chain
@@ -30,6 +30,8 @@ type Set struct {
 	always   []int    // the patterns of which nothing is known
 	steps    int      // of all chains together
 	short    bool     // there are needles of two bytes
+
+	spare sync.Pool // of pass.reached
 }
 
 // chain is a way in which a pattern can match: one of its words of each step,
@@ -163,8 +165,20 @@ func (s *Set) Candidates(text string) []int {
 			p.look(i, n)
 		}
 	}
+	if p.reached != nil {
+		s.spare.Put(&p.reached)
+	}
 	slices.Sort(p.out)
 	return p.out
+}
+
+// scratch is a reached of nothing.
+func (s *Set) scratch() []int32 {
+	if old, ok := s.spare.Get().(*[]int32); ok {
+		clear(*old)
+		return *old
+	}
+	return make([]int32, s.steps)
 }
 
 // pass is one way through a text.
@@ -185,7 +199,7 @@ func (p *pass) look(at int, n uint16) {
 			continue
 		}
 		if p.reached == nil {
-			p.reached = make([]int32, p.set.steps)
+			p.reached = p.set.scratch()
 		}
 		for _, st := range d.steps {
 			c := &p.set.chains[st.chain]
