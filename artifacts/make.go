@@ -134,7 +134,7 @@ type tally struct {
 
 // read takes the lines of a text apart.
 func (w *comparison) read(text []byte) {
-	w.text, w.lines, w.tokens = w.text[:0], w.lines[:0], w.tokens[:0]
+	w.text, w.lines, w.tokens = w.text[:0], w.lines[:0], slices.Grow(w.tokens[:0], len(text)/4)
 	clear(w.ids)
 	for id, sign := range known {
 		w.ids[maphash.String(seed, sign)] = int32(id)

@@ -2,6 +2,7 @@ package artifacts
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net/url"
 	"strings"
 	"unicode"
@@ -112,11 +113,6 @@ func findDelimited(text []byte, delim byte) (block, bool) {
 	var run block
 	var key []byte // what a labelled first field is called
 	for at := 0; at < len(text); {
-		if run.fields == 0 {
-			if at += toDelimiter(text[at:], delim); at == len(text) {
-				break
-			}
-		}
 		size := recordSize(text[at:], delim)
 		line := bytes.TrimRight(text[at:at+size], "\r\n")
 		switch n, label := fieldsOf(line, delim); {
@@ -138,6 +134,8 @@ func findDelimited(text []byte, delim byte) (block, bool) {
 			run, key = block{delim: delim, start: at, end: at + size, fields: n}, label
 			if n > 0 {
 				run.rows = 1
+			} else if bytes.IndexByte(line, delim) < 0 {
+				size += toDelimiter(text[at+size:], delim)
 			}
 		}
 		at += size
@@ -328,7 +326,7 @@ func isRule(line []byte) bool {
 // isAligned reports whether lines form columns that two or more spaces keep
 // apart, as the tables of command lines do.
 func isAligned(text []byte) bool {
-	if !bytes.Contains(text, []byte("  ")) {
+	if !hasGap(text) {
 		return false
 	}
 	rows := 0
@@ -357,6 +355,20 @@ func isAligned(text []byte) bool {
 		last = columns
 	}
 	return false
+}
+
+// hasGap reports whether text has two spaces side by side.
+func hasGap(text []byte) bool {
+	const sevenBits = 0x7f * eachByte
+	i := 0
+	for ; i+8 <= len(text); i += 7 { // the last byte is looked at again with the next
+		x := binary.LittleEndian.Uint64(text[i:]) ^ ' '*eachByte
+		spaces := ^(x&sevenBits + sevenBits | x | sevenBits)
+		if spaces&(spaces>>8) != 0 {
+			return true
+		}
+	}
+	return bytes.Contains(text[i:], []byte("  "))
 }
 
 type column struct{ start, end int } // in runes

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -116,6 +117,9 @@ func (l *LineReader) line() ([]byte, error) {
 			if err == nil {
 				return joined(append(long, part), size), nil
 			}
+			if size >= emptyAt && size-len(part) < emptyAt {
+				debug.FreeOSMemory() // what is left of the last one makes room for this one
+			}
 			long = extended(long, part)
 		case size+len(part) > 0 && errors.Is(err, io.EOF):
 			return slices.Concat(append(long, part)...), nil
@@ -148,6 +152,9 @@ func extended(blocks [][]byte, part []byte) [][]byte {
 	}
 	return append(blocks, append(make([]byte, 0, size), part...))
 }
+
+// emptyAt is where a line that came so far may become a large one.
+const emptyAt = 1 << 20
 
 // largeLine is from where on a line's parts are worth collecting by themselves.
 const largeLine = 4 << 20
