@@ -490,6 +490,7 @@ func resolve(path string) (string, error) {
 type caller struct{ pool *upstream.Pool }
 
 func (c caller) Call(ctx context.Context, server, method string, params json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
+	collectLess()
 	of := gate.TermsOf(ctx)
 	req := upstream.Request{Method: method, Params: params, Progress: progress, Owner: sessionOf(ctx), Launch: of.Launch, Capabilities: of.Capabilities, LogLevel: of.LogLevel}
 	resp, err := c.pool.Call(ctx, server, req)
