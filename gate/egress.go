@@ -596,35 +596,41 @@ func (p *parcel) sizedError(ctx context.Context, theirs *jsonrpc.Error) *jsonrpc
 }
 
 // passing returns the params of a progress notification as the client may have
-// them: without the words where those may not leave.
+// them: only its numbers where the rest may not leave.
 func (s *Session) passing(c *call, params json.RawMessage) json.RawMessage {
-	params, _ = cleaned(params)
-	message := stringOf(orEmpty(params), "message")
-	if message == "" {
+	params, _ = cleaned(orEmpty(params))
+	found := artifacts.InspectValue(params)
+	if !within(c.declared().Union(found.Classes), s.allowed(c.entry.ID.Server)) {
+		return numbers(params)
+	}
+	params = s.blackedOut(c.entry.ID.Server, params)
+	if !found.Marks.Has(artifacts.MarkImitation) {
 		return params
 	}
-	instead := message
-	switch found := artifacts.InspectValue(params); {
-	case !within(c.declared().Union(found.Classes), s.allowed(c.entry.ID.Server)):
-		instead = ""
-	case found.Marks.Has(artifacts.MarkImitation):
-		instead = c.entry.ID.Server + " says: " + message
-	}
-	if s.g.server(c.entry.ID.Server).Secrets {
-		instead, _ = artifacts.Redact(instead)
-	}
-	out, err := params, error(nil)
-	switch {
-	case instead == message:
-	case instead == "":
-		out, err = strictjson.Delete(params, "message")
-	default:
-		out, err = strictjson.Set(params, "message", strictjson.AppendString(nil, instead))
-	}
+	says := strictjson.AppendString(nil, c.entry.ID.Server+" says: "+stringOf(params, "message"))
+	out, err := strictjson.Set(params, "message", says)
 	if err != nil {
 		return json.RawMessage("{}")
 	}
 	return out
+}
+
+// numbers are the members that count how far a call has come.
+func numbers(params json.RawMessage) json.RawMessage {
+	out := []byte{'{'}
+	for m := range strictjson.Walk(params) {
+		switch m.Name {
+		case "progressToken", "progress", "total":
+			if m.Value[0] == '{' || m.Value[0] == '[' || len(m.Value) > 64 {
+				continue
+			}
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(append(strictjson.AppendString(out, m.Name), ':'), m.Value...)
+		}
+	}
+	return append(out, '}')
 }
 
 // tellProgress passes progress notifications on as far as they may leave.

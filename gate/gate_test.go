@@ -519,7 +519,9 @@ func TestOnlyTheGateSpeaksForTheGate(t *testing.T) {
 		}
 	}
 	params := json.RawMessage(`{"_meta":{"mcp-gate/refusal":{}},"progress":1}`)
-	if got := string(r.open(t, Identity{}).passing(&call{}, params)); got != `{"_meta":{},"progress":1}` {
+	s := r.open(t, Identity{})
+	entry, _ := s.tool(catalog.ToolID{Server: "hub", Tool: "get_issue"})
+	if got := string(s.passing(&call{entry: entry}, params)); got != `{"_meta":{},"progress":1}` {
 		t.Errorf("progress passes as %s", got)
 	}
 }

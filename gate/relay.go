@@ -326,17 +326,38 @@ func (s *Session) admit(declared json.RawMessage, server, method string, params 
 	if e := s.permitted(c); e != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Message}
 	}
-	words := orEmpty(params)
+	passes := s.mayPass
 	if method == "elicitation/create" { // its schema may hold choices that look like records
-		words = strictjson.AppendString(nil, stringOf(words, "message"))
+		passes = s.wordsMayPass
 	}
-	if !s.mayPass(server, words) {
+	if !passes(server, orEmpty(params)) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "refused [egress]: what " + method + " carries may not leave"}
 	}
 	if method != "elicitation/create" {
 		return params, nil
 	}
 	return headed(server, params)
+}
+
+// wordsMayPass is mayPass for each text in a value by itself.
+func (s *Session) wordsMayPass(server string, value json.RawMessage) bool {
+	switch value[0] {
+	case '{':
+		for m := range strictjson.Walk(value) {
+			if len(m.Name) > 64 && !s.mayPass(server, strictjson.AppendString(nil, m.Name)) || !s.wordsMayPass(server, m.Value) {
+				return false
+			}
+		}
+	case '[':
+		for e := range strictjson.Elements(value) {
+			if !s.wordsMayPass(server, e) {
+				return false
+			}
+		}
+	case '"':
+		return s.mayPass(server, value)
+	}
+	return true
 }
 
 // offers reports whether declared capabilities hold what a request needs.
@@ -636,6 +657,9 @@ func (g *Gate) visited(server string, of *Session, params json.RawMessage) {
 	delete(g.relay.opened, w)
 	g.relay.mu.Unlock()
 	if s != nil {
+		if !s.mayPass(server, orEmpty(params)) {
+			params = memberOnly("elicitationId", w.name)
+		}
 		s.side.tell("notifications/elicitation/complete", params, "")
 	}
 }
@@ -655,13 +679,22 @@ func (g *Gate) updated(server string, of *Session, params json.RawMessage) {
 			if w.server != server || !partOf(uri, w.name) {
 				continue
 			}
-			shown := s.outName(server, Resources, uri)
-			out, err := renamed(params, "uri", uri, shown)
+			tells, named := params, uri
+			if !s.mayPass(server, params) { // what the client follows tells it enough
+				tells, named = memberOnly("uri", w.name), w.name
+			}
+			out, err := renamed(tells, "uri", named, s.outName(server, Resources, named))
 			if err == nil {
 				s.side.tell("notifications/resources/updated", out, s.outName(server, Resources, w.name))
 			}
 		}
 	}
+}
+
+// memberOnly is an object of one text.
+func memberOnly(name, text string) json.RawMessage {
+	b := append(strictjson.AppendString([]byte{'{'}, name), ':')
+	return append(strictjson.AppendString(b, text), '}')
 }
 
 // partOf reports whether a URI is another or something below it: servers may
