@@ -50,6 +50,11 @@ func (x *expander) text(key string, t located) string {
 	if err != nil {
 		x.fault(t.pos, key, "%v", err)
 	}
+	for _, m := range plainRef.FindAllStringSubmatch(t.text, -1) {
+		if value, set := x.env(m[1]); set && value == "" {
+			x.d.note(t.pos, "%s.%s: variable %s is set and empty: set it, or write ${%s:-} where nothing is meant", x.entry.path(), key, m[1], m[1])
+		}
+	}
 	if m := otherSpelling.FindStringSubmatch(t.text); m != nil {
 		x.d.note(t.pos, "%s.%s: %s is passed on as it stands: write ${%s} for the variable", x.entry.path(), key, m[0], m[1]+m[2])
 	}
@@ -126,6 +131,9 @@ func homeOf(env Env, goos string) (string, bool) {
 
 // otherSpelling is a text that is nothing but a variable as some clients write it.
 var otherSpelling = regexp.MustCompile(`^(?:\$([A-Z_][A-Z0-9_]*)|%([A-Z_][A-Z0-9_]*)%)$`)
+
+// plainRef is a reference to a variable without a default.
+var plainRef = regexp.MustCompile(`(?:^|[^$])\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 var variableRef = regexp.MustCompile(`^(env:)?([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?$`)
 

@@ -34,6 +34,21 @@ func TestExpandVariables(t *testing.T) {
 	}
 }
 
+// As in a shell, a variable that is set and empty is one; but hardly anybody means it.
+func TestAnEmptyVariableIsSaid(t *testing.T) {
+	c, notes, err := Parse("c.jsonc", []byte(`{"servers":{"a":{"url":"http://h","headers":{"A":"Bearer ${EMPTY}","B":"${EMPTY:-}","C":"$${EMPTY}","D":"${env:FULL}"}}}}`), fakeEnv("EMPTY=", "FULL=1"))
+	if err != nil || len(c.Servers) != 1 || c.Servers[0].Launch.Headers["A"] != "Bearer " {
+		t.Fatalf("got %+v, %v", c.Servers, err)
+	}
+	var said []string
+	for _, n := range notes {
+		said = append(said, n.String())
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "servers.a.headers.A: variable EMPTY is set and empty: set it, or write ${EMPTY:-}") {
+		t.Errorf("got the notes %q", said)
+	}
+}
+
 func TestTilde(t *testing.T) {
 	data := `{"servers":{"a":{"command":"~/bin/x","args":["~","~/data","a~b","--x=~/y","~bob/z","${T}","~${S}"],"cwd":"~","env":{"P":"~/p"}}}}`
 	env := []string{"HOME=/home/p q", "T=~/t", "S=/s"}

@@ -146,8 +146,8 @@ func (g *Gate) judged(s Server, tools []catalog.Tool) offering {
 		if st.State != catalog.Accepted {
 			now.why[st.ID] = st.Why
 		}
-		if st.State == catalog.Accepted || st.State == before[st.ID] {
-			// nothing, or nothing new
+		if g.opts.Quiet || st.State == catalog.Accepted || st.State == before[st.ID] {
+			// nothing to say, or nothing new
 		} else if fresh++; fresh <= toldOf {
 			g.opts.Log.Warn("a tool is held back", "tool", st.ID.String(), "state", st.State, "why", st.Why, "try", "mcp-gate accept "+st.ID.String())
 		}

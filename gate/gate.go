@@ -156,6 +156,9 @@ type Options struct {
 	// KeepArguments has the audit log keep the arguments of calls, without what
 	// looks like a secret; else only their digests are in it.
 	KeepArguments bool
+	// Quiet says that whoever runs the gate tells of tools that are held, so that
+	// the log need not.
+	Quiet bool
 	// Person says that a person's command runs this gate, so that it may run
 	// tickets whose own gate is gone, however the server is started.
 	Person bool

@@ -159,7 +159,7 @@ type held struct {
 }
 
 func (a *app) accept(ctx context.Context, names []string, all, yes bool) (err error) {
-	e, err := a.startSettled(ctx, engineOptions{})
+	e, err := a.startSettled(ctx, engineOptions{standing: true})
 	if err != nil {
 		return err
 	}

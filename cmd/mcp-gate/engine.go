@@ -79,6 +79,7 @@ type engineOptions struct {
 	only     string // alias of the one server to start; "" is all
 	exposure gate.Exposure
 	serving  bool // it goes on until its client ends it
+	standing bool // the command says itself which tools are held
 	person   bool // a person's command runs it: it may run what another gate left
 }
 
@@ -165,6 +166,7 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 	if err := e.questions(&options, ring.Follow()); err != nil {
 		return err
 	}
+	options.Quiet = o.standing
 	options.Person, options.Adopt = o.person, e.adopt
 	options.Acceptance = e.acceptance
 	e.results(&options)

@@ -20,8 +20,7 @@ type proofDoc struct {
 
 // withinReach is what no key prevents where agents run as the user that the
 // gate belongs to; docs/approval.md has the whole list and what shows each.
-const withinReach = "an agent that runs as this user can read and change the gate's configuration, keys folder, database and log, " +
-	"exchange the enrolled keys for its own, trace the gate, and call servers without it; it cannot sign with your key without the passphrase"
+const withinReach = "an agent that runs as this user can read and change what the gate keeps, and call servers without it; it cannot sign with your key"
 
 // proof looks at keys, database and configuration with the eyes of this
 // process. A boundary is only there where the system keeps this user out of

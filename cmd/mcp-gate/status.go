@@ -93,7 +93,14 @@ func (a *app) status() error {
 	if attention != nil {
 		fmt.Fprintf(a.stdout, "asked %d times in 30 days; %d calls ran by a grant and %d in review instead\n", attention.Asks, attention.Grants, attention.Reviews)
 	}
+	if len(docs)+len(cfg.Servers)+len(cfg.Refused)+len(cfg.Disabled) == 0 {
+		proof.Within = "" // there is nothing yet that anybody could get at
+	}
 	proof.show(a.stdout)
+	if len(configured(cfg)) == 0 {
+		_, err = fmt.Fprintln(a.stdout, "no server is configured: mcp-gate import takes over what your clients have")
+		return err
+	}
 	fmt.Fprintln(a.stdout, "configured:")
 	w := tabwriter.NewWriter(a.stdout, 2, 0, 2, ' ', 0)
 	for _, c := range configured(cfg) {

@@ -160,7 +160,7 @@ func (e *engine) serverDocs() []serverDoc {
 
 // toolsList lists the tools of one server, or of all where only is "".
 func (a *app) toolsList(ctx context.Context, only string) (err error) {
-	e, err := a.startSettled(ctx, engineOptions{only: only})
+	e, err := a.startSettled(ctx, engineOptions{only: only, standing: true})
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (a *app) toolShow(ctx context.Context, name string) (err error) {
 	if id, err := catalog.ParseToolID(name); err == nil {
 		only = id.Server
 	}
-	e, err := a.start(ctx, engineOptions{only: only})
+	e, err := a.start(ctx, engineOptions{only: only, standing: true})
 	if err != nil {
 		return err
 	}
