@@ -59,7 +59,7 @@ func TestFindLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3 || !strings.HasPrefix(lines[0], `{"qid":"q1","ranked":[2,`) || !strings.HasPrefix(lines[1], `{"qid":2,"ranked":["t1",`) ||
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], `{"qid":"q1","ranked":[2`) || !strings.HasPrefix(lines[1], `{"qid":2,"ranked":["t1",`) ||
 		!strings.HasSuffix(lines[1], `"scope":"can_execute"}`) || lines[2] != `{"qid":"q3","ranked":[],"scope":"outside_domain"}` {
 		t.Errorf("got %s", out.String())
 	}

@@ -40,7 +40,7 @@ const (
 // half of each (split by the tools asked for), and kept where the other half
 // gained as well. None of them is sharp.
 var (
-	fieldWeight = [fields]float32{2.4, 1.1, 1.6, 1.1, 1, 0.8, 0.6}
+	fieldWeight = [fields]float32{2.4, 1.6, 1.6, 1.1, 1, 0.8, 0.6}
 	fieldLength = [fields]float32{0.3, 0.2, 0.3, 0.7, 0.75, 0.6, 0.6}
 )
 
@@ -56,7 +56,7 @@ const (
 	meansWeight  = 0.6
 	nameBonus    = 0.9 // for a name that the query spells out whole
 
-	verbShare     = 0.8 // of a verb, which many tools have in other words
+	verbShare     = 0.9 // of a verb, which many tools have in other words
 	chatterShare  = 0.5 // of a word that any request may have
 	numberShare   = 0.3 // of a number, which is an argument
 	quotedShare   = 0.3 // of a word in quotes, which is one as well
@@ -331,16 +331,38 @@ func (a *analyzer) add(w string) {
 // stem is the Porter2 stem, with the few words put right that it takes apart
 // or runs together.
 func stem(w string) string {
-	if s, ok := odd[w]; ok {
-		return s
-	}
 	if len(w) < 4 || len(w) > 40 {
 		return w
+	}
+	w = oneSpelling(w)
+	if s, ok := odd[w]; ok {
+		return s
 	}
 	return english.Stem(w, false)
 }
 
-var odd = map[string]string{"news": "news", "organization": "organiz", "organisation": "organiz", "analysis": "analyz", "analyse": "analyz", "analytics": "analyt", "summarise": "summar", "summarize": "summar", "summary": "summar", "summaries": "summar", "translation": "translat", "calculation": "calcul", "statistics": "statist", "stats": "statist", "communities": "communiti"}
+// oneSpelling writes a word the American way. Words that only look British
+// come out changed the same way wherever they are met.
+func oneSpelling(w string) string {
+	for _, s := range spellings {
+		if head, ok := strings.CutSuffix(w, s[0]); ok && len(head) > 2 { // "hours" is no "hors"
+			return head + s[1]
+		}
+	}
+	return w
+}
+
+var spellings = func() (all [][2]string) {
+	for _, s := range [][2]string{{"ise", "ize"}, {"yse", "yze"}, {"our", "or"}, {"tre", "ter"}, {"ogue", "og"}} {
+		for _, end := range []string{"", "s", "d", "r"} {
+			all = append(all, [2]string{s[0] + end, s[1] + end})
+		}
+	}
+	return append(all, [][2]string{{"ising", "izing"}, {"isation", "ization"}, {"isations", "izations"}, {"ysing", "yzing"}, {"oured", "ored"}, {"ouring", "oring"}, {"ourite", "orite"}, {"ourites", "orites"}}...)
+}()
+
+var odd = map[string]string{"news": "news", "organization": "organiz", "analysis": "analyz", "analytics": "analyt", "summarize": "summar", "summary": "summar", "summaries": "summar", "translation": "translat", "calculation": "calcul", "statistics": "statist", "stats": "statist", "communities": "communiti",
+	"metre": "meter", "metres": "meter", "litre": "liter", "litres": "liter", "licence": "licens", "programme": "program", "programmes": "program"}
 
 // Search returns the tools that fit the query, best first; ties go by the
 // set's order, so equal sets give equal answers. A tool that the query names

@@ -110,6 +110,18 @@ func TestWhatIsSaidAboutParametersIsFound(t *testing.T) {
 	}
 }
 
+func TestOneSpellingOfAWord(t *testing.T) {
+	for british, american := range map[string]string{
+		"organise": "organize", "organisation": "organization", "analysing": "analyzing", "colours": "color", "favourite": "favorites", "kilometre": "kilometers",
+		"litres": "liter", "centre": "centers", "catalogues": "catalog", "summarises": "summarize", "visualisations": "visualization", "optimiser": "optimizer",
+		"hours": "hour", "tours": "tour", "noise": "noises", "programme": "programs",
+	} {
+		if a, b := stem(british), stem(american); a != b {
+			t.Errorf("%s is %s and %s is %s, want one stem", british, a, american, b)
+		}
+	}
+}
+
 func TestWhoAsksForOneActIsNotServedByAnother(t *testing.T) {
 	var entries []Entry
 	for _, name := range []string{"add_label", "label_delete", "update_label", "get_labels", "label"} {
