@@ -198,6 +198,9 @@ func latin(r rune) rune {
 // folded is text as a reader takes it: hidden characters out, look-alikes
 // folded, lower case, single spaces.
 func folded(s string) string {
+	if isASCII(s) {
+		return foldedASCII(s)
+	}
 	var b strings.Builder
 	b.Grow(len(s))
 	space := true
@@ -220,6 +223,27 @@ func folded(s string) string {
 		space = false
 	}
 	return b.String()
+}
+
+func foldedASCII(s string) string {
+	b := make([]byte, 0, len(s))
+	space := true
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c <= ' ':
+			if !space {
+				b = append(b, ' ')
+			}
+			space = true
+			continue
+		case c >= 'A' && c <= 'Z':
+			b = append(b, c+'a'-'A')
+		default:
+			b = append(b, c)
+		}
+		space = false
+	}
+	return string(b)
 }
 
 // skeleton is what a name looks like: folded, with the digits and letters

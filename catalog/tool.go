@@ -154,11 +154,10 @@ func properties(schema json.RawMessage) []string {
 
 // text decodes a JSON string; anything else is no text.
 func text(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
+	if len(raw) < 2 || raw[0] != '"' {
 		return ""
 	}
-	return s
+	return string(strictjson.Unquote(nil, raw))
 }
 
 func flag(raw json.RawMessage) *bool {
