@@ -210,7 +210,7 @@ func (w *world) Visit(address string) {
 func (w *world) Pasted(context.Context) <-chan string { return nil }
 
 func (w *world) login(s Server) (Status, error) {
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	return w.client().Login(ctx, s, w)
 }

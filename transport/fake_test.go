@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fakeGate opens scripted sessions and keeps them for the test to look at.
 type fakeGate struct {
 	capabilities string        // default {"tools":{"listChanged":true}}
-	wait         time.Duration // Ask.Wait; default 5 s
+	wait         time.Duration // Ask.Wait; default 50 s
 	refuse       error         // Open fails with it
 	changed      chan struct{}
 
@@ -187,7 +187,7 @@ func (s *fakeSession) Call(ctx context.Context, r gate.Request) gate.Outcome {
 func (s *fakeSession) question(r gate.Request) gate.Outcome {
 	wait := s.g.wait
 	if wait == 0 {
-		wait = 5 * time.Second
+		wait = 50 * time.Second
 	}
 	return gate.Outcome{Ask: &gate.Ask{
 		Ticket:  "t_" + r.Name,
@@ -268,7 +268,7 @@ func (p *peer) next(what string, ok func([]byte) bool) string {
 			return string(line)
 		}
 	}
-	if err := p.out.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := p.out.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		p.t.Fatal(err)
 	}
 	for {
@@ -317,7 +317,7 @@ func (p *peer) remaining() []string {
 		lines = append(lines, string(line))
 	}
 	p.kept = nil
-	_ = p.out.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = p.out.SetReadDeadline(time.Now().Add(time.Minute))
 	for {
 		line, err := p.r.Next()
 		if err != nil {

@@ -259,7 +259,7 @@ func TestTwoCallsRefusedAtOnce(t *testing.T) {
 	g := newGuarded(t)
 	g.gateHome(t)
 	g.login(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	in, toGate := io.Pipe()
 	fromGate, out := io.Pipe()

@@ -67,7 +67,7 @@ func (w *terminal) Write(b []byte) (int, error) {
 // until waits for text after what was waited for before.
 func (w *terminal) until(text string) {
 	w.t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		w.mu.Lock()
 		got := w.out.String()
@@ -92,7 +92,7 @@ func (w *terminal) insists(key, text string) {
 	w.t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	for range 400 {
+	for range 1200 { // a minute
 		w.types(key)
 		if strings.Contains(w.shown(), text) {
 			w.until(text)
@@ -117,7 +117,7 @@ func (w *terminal) exits(want int) {
 		if code != want {
 			w.t.Fatalf("exit %d, want %d:\n%s", code, want, w.shown())
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		w.t.Fatalf("the command does not end:\n%s", w.shown())
 	}
 }
