@@ -89,6 +89,10 @@ func TestClassOfASchema(t *testing.T) {
 		{"the worst of several operations", `{"name":"manage_files","description":"Manages records.","inputSchema":{"properties":{"action":{"enum":["list","create","delete"]}}}}`, "destructive"},
 		{"any HTTP request", `{"name":"request","description":"Makes a request","inputSchema":{"properties":{"url":{},"method":{},"body":{}}}}`, "destructive"},
 		{"a place to save to", `{"name":"export_report","description":"Exports the report","inputSchema":{"properties":{"output_path":{}}}}`, "source_file_write"},
+		{"a directory of the server's to write to", `{"name":"budget_export","description":"Export the budget, written to the server's export directory."}`, "source_file_write"},
+		{"what is fetched and saved", `{"name":"export_people","description":"Fetches all people and saves them to a CSV file."}`, "source_file_write"},
+		{"a picture that is rendered to a file", `{"name":"render_map","description":"Render the map to an image file.","inputSchema":{"properties":{"path":{}}}}`, "source_file_write"},
+		{"content and the name to put it under", `{"name":"text_to_speech","description":"Convert text to speech.","inputSchema":{"properties":{"text":{},"filename":{}}}}`, "source_file_write"},
 		{"a filter called action is none", `{"name":"list_todos","description":"Lists to-dos","inputSchema":{"properties":{"action":{"enum":["assigned","deleted","merge"]}}}}`, "read"},
 	} {
 		if got := Classify(defined(t, "s", tt.definition), Untrusted, Override{}); got.Permission.String() != tt.want {

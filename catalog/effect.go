@@ -644,7 +644,8 @@ var (
 	contentParam = wordSet("content contents text data edits new_text new_string new_str file_text changes patch lines old_string")
 	savers       = wordSet("download export convert generate create render save capture screenshot record extract transform transcribe trace")
 	handsOver    = sieve.Regexp(`\b(returns?|gets?|retrieves?|contents?|base64|urls?|links?|text|transcript|json|csv|string|bytes|logs?|data)\b`)
-	toDisk       = sieve.Regexp(`\b(saves?|writes?|downloads?|exports?) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local )*([a-z]+ )?(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (a )?(local )?(file|disk)\b`)
+	toDisk       = sieve.Regexp(`\b(saves?|writes?|downloads?|exports?|saved|written|exported|downloaded) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local |[a-z]+'s? )*([a-z]+ ){0,2}(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (an? )?(local )?([a-z]+ )?(file|disk)\b|\blocal (file )?path\b`)
+	alsoSaves    = sieve.Regexp(`\b(and|then) (saves?|writes?|stores?) [a-z ]{0,30}(to|into|in|as) [a-z' ]{0,24}(file|disk|folder|directory)\b`)
 )
 
 // byDestination looks for a tool that leaves a file on the user's disk.
@@ -658,8 +659,13 @@ func (f *features) byDestination(now finding) finding {
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "\"download\" of what it does not hand over", strong: now.strong}
 	case savers[now.verb] && now.verb != "screenshot" && now.verb != "capture" && f.hasParam(outputParams):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: fmt.Sprintf("%q with a place to save to", now.verb), strong: now.strong}
+	case savers[now.verb] && now.class == engagement.Read && f.hasParam(nameParams) && (f.hasParam(contentParam) || making[now.verb]):
+		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: fmt.Sprintf("%q with what to put under which name", now.verb), strong: now.strong}
 	case now.verb != "screenshot" && now.verb != "capture" && f.hasParam(savingParams):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "it takes a place to save to", strong: now.strong}
+	case disk && savers[now.verb] && now.verb != "screenshot" && now.verb != "capture" && f.hasParam(localParams) && toDisk().MatchString(strings.ToLower(f.first)),
+		alsoSaves().MatchString(strings.ToLower(f.first)):
+		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "it says that it leaves a file", strong: now.strong}
 	case (now.verb == "download" || now.verb == "export" || now.verb == "save") && (disk || f.hasParam(localParams) && now.verb != "export"):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: fmt.Sprintf("%q to a file", now.verb), strong: now.strong}
 	case now.class == engagement.ReversibleWrite && f.hasParam(pathParams) && f.hasParam(contentParam) && !f.notable["comment"] && !f.notable["issue"] && !f.notable["memory"]:
@@ -673,6 +679,7 @@ func (f *features) byDestination(now finding) finding {
 var (
 	outputParams = wordSet("output_path output_file save_path save_to save_dir output_dir output_directory download_path local_path destination_path target_path dest_path export_path outputpath local_file_path")
 	savingParams = wordSet("output_path output_file save_path save_dir output_dir output_directory export_path outputpath")
+	nameParams   = wordSet("filename file_name output_filename output_name out_file")
 	fileParams   = wordSet("filename file_name file_path filepath pptx_path docx_path xlsx_path document_path presentation_path workbook_path")
 	officeFile   = sieve.Regexp(`\b(docx?|pptx?|xlsx?|word documents?|workbooks?|powerpoint|svg files?)\b`)
 	pathParams   = wordSet("path file_path filepath absolute_path target_file output_path relative_path file")
