@@ -11,7 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 	"github.com/mcp-gate/mcp-gate/policy"
@@ -325,6 +327,11 @@ func (s *Session) admit(declared json.RawMessage, server, method string, params 
 	c.id = s.nextCall()
 	if e := s.permitted(c); e != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Message}
+	}
+	if method == "sampling/createMessage" {
+		if e := s.samples(c); e != nil {
+			return nil, e
+		}
 	}
 	passes := s.mayPass
 	if method == "elicitation/create" { // its schema may hold choices that look like records
@@ -858,6 +865,44 @@ type side struct {
 	gave      map[Kind]string
 	follows   map[watch]int
 	listeners []*Listener
+	samplings map[string][]time.Time // of the last samplingsWithin, by server
+}
+
+// What a server may have a client's model say: a client that shows none of it
+// to a person pays for all.
+const (
+	maxSamplings    = 100
+	samplingsWithin = 10 * time.Minute
+)
+
+// samples counts one sampling of a server, against its bound in the session and
+// against what the session may spend, or says why it does not go on.
+func (s *Session) samples(c *call) *jsonrpc.Error {
+	server, now := c.entry.ID.Server, s.g.opts.Now()
+	s.side.mu.Lock()
+	recent := slices.DeleteFunc(s.side.samplings[server], func(at time.Time) bool { return now.Sub(at) >= samplingsWithin })
+	full := len(recent) >= maxSamplings
+	if !full {
+		recent = append(recent, now)
+	}
+	if s.side.samplings == nil {
+		s.side.samplings = map[string][]time.Time{}
+	}
+	s.side.samplings[server] = recent
+	s.side.mu.Unlock()
+	var why string
+	switch d := (policy.Decision{Verdict: policy.Deny, Rule: "samplings"}); {
+	case full:
+		why = fmt.Sprintf("refused: of one server at most %d samplings in %v go to a client; wait", maxSamplings, samplingsWithin)
+		s.g.writeDown(s.event(audit.Refusal, c, d))
+	case !s.charge(context.Background()):
+		d.Code = policy.CodeSpend
+		why = "refused [spend]: the session has used up its calls"
+		s.g.writeDown(s.event(audit.Refusal, c, d))
+	default:
+		return nil
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: why}
 }
 
 // Listen has a stream get what servers say outside any request, until end is

@@ -125,6 +125,46 @@ func TestAServersRequestGoesToTheClientOfItsCall(t *testing.T) {
 	}
 }
 
+func TestSamplingsAreBounded(t *testing.T) {
+	client := &guest{declared: anything, answer: func(string) (string, *jsonrpc.Error) { return `{"r1":{}}`, nil }}
+	const sampling = `{"messages":[]}`
+	var went, refused int
+	var last *jsonrpc.Error
+	sample := func(ctx context.Context, g *Gate, server string) {
+		given, e := (ctx.Value(flightKey{}).(*flight)).s.admit(json.RawMessage(anything), server, "sampling/createMessage", json.RawMessage(sampling))
+		if e != nil {
+			refused, last = refused+1, e
+		} else if went++; string(given) != sampling {
+			t.Errorf("it goes on as %s", given)
+		}
+	}
+	_, _, r := callWith(t, nil, client, func(ctx context.Context, g *Gate, _ string) (string, error) {
+		for range maxSamplings + 3 {
+			sample(ctx, g, "hub")
+		}
+		sample(ctx, g, "mail") // another server's own
+		return `{"content":[]}`, nil
+	})
+	if went != maxSamplings+1 || refused != 3 || !strings.Contains(last.Message, "at most 100 samplings in 10m0s") {
+		t.Errorf("%d went on, %d were refused: %v", went, refused, last)
+	}
+	if n := len(r.log.about(audit.Refusal, "hub/sampling/createMessage")); n != 3 {
+		t.Errorf("the audit log has %d refusals, want 3", n)
+	}
+
+	calls := int64(3) // the call itself is one
+	went, refused = 0, 0
+	callWith(t, func(o *Options) { o.Spend.Calls = &calls }, client, func(ctx context.Context, g *Gate, _ string) (string, error) {
+		for range 5 {
+			sample(ctx, g, "hub")
+		}
+		return `{"content":[]}`, nil
+	})
+	if went != 2 || !strings.Contains(last.Message, "[spend]") {
+		t.Errorf("of a session with 2 calls left %d samplings went on: %v", went, last)
+	}
+}
+
 func TestARequestOfNoKnownCallIsRefusedAtOnce(t *testing.T) {
 	_, r, s := openShop(t, nil)
 	answer := func(method string) string {
