@@ -12,10 +12,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/upstream"
 )
 
 // gateVar names the gate for a copy of this test binary that the suite starts as
@@ -51,8 +53,8 @@ func TestConformanceAsAClient(t *testing.T) {
 				t.Fatal("nothing was run")
 			}
 			for scenario, r := range got {
-				if scenario == "sse-retry" && r.failed != "" {
-					t.Logf("once more, alone, since it takes the time: %s", r.failed)
+				if r.failed != "" && (scenario == "sse-retry" || strings.Contains(r.said, takenForOlder) || strings.Contains(r.said, "refused initialize: Missing MCP-Protocol-Version")) {
+					t.Logf("%s once more, alone, since it takes the time: %s", scenario, r.failed)
 					r = asClient(t, "--scenario", scenario)[scenario]
 				}
 				switch word := want[scenario]; {
@@ -65,6 +67,10 @@ func TestConformanceAsAClient(t *testing.T) {
 		})
 	}
 }
+
+// takenForOlder is said of a server of 2026-07-28 whose first answer took longer
+// than the gate waits for it: the suite runs many of them in one process.
+const takenForOlder = "the server was taken for an older one"
 
 // clientRole reads the list: a scenario, a word, and a reason where it needs one.
 func clientRole(t *testing.T) map[string]string {
@@ -96,14 +102,14 @@ type played struct {
 // asClient runs the suite with [asTheSuitesClient] as the client.
 func asClient(t *testing.T, flags ...string) map[string]played {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(ctx, built.node, append([]string{suite, "client", "--command", self, "--output-dir", dir}, flags...)...)
+	cmd := exec.CommandContext(ctx, built.node, append([]string{suite, "client", "--command", self, "--output-dir", dir, "--timeout", "120000"}, flags...)...)
 	cmd.Env = append(os.Environ(), gateVar+"="+built.gate, "MCP_GATE_NO_KEYCHAIN=1")
 	if out, err := cmd.CombinedOutput(); err != nil && !strings.Contains(string(out), "OVERALL") && !strings.Contains(string(out), "SUITE SUMMARY") {
 		t.Fatalf("the suite did not run: %v\n%s", err, out)
@@ -148,6 +154,16 @@ var stamped = regexp.MustCompile(`-\d{4}-\d{2}-\d{2}T[-\dZ]+$`)
 // used as a person and an agent would. It is all that this binary tests where
 // the suite starts it.
 func asTheSuitesClient(t *testing.T) {
+	// The suite starts its scenarios all at once; four are at work at a time, so
+	// that none finds a server that has no time for it.
+	turn, err := os.OpenFile(filepath.Join(filepath.Dir(built.gate), fmt.Sprintf("turn%d", os.Getpid()%4)), os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = syscall.Flock(int(turn.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Close()
 	scenario := os.Getenv("MCP_CONFORMANCE_SCENARIO")
 	var given struct {
 		ClientID     string `json:"client_id"`
@@ -183,6 +199,21 @@ func asTheSuitesClient(t *testing.T) {
 			t.Fatalf("%v\n%s", err, s.log)
 		}
 	}
+	var suite upstream.Status
+	r.until("server that is up or failed", func() bool { // a list waits for it only so long
+		var status struct {
+			Gates []struct{ Servers []upstream.Status }
+		}
+		out, _, _ := command(t, r.home, "status", "--json")
+		if err := json.Unmarshal([]byte(out), &status); err != nil || len(status.Gates) != 1 || len(status.Gates[0].Servers) != 1 {
+			return false
+		}
+		suite = status.Gates[0].Servers[0]
+		return suite.Listed || suite.Starts > 3
+	})
+	if s.modern && (suite.Starts > 1 || suite.Protocol < "2026-07-28") {
+		fmt.Println(takenForOlder)
+	}
 	var listed struct {
 		Tools []struct {
 			Name        string
@@ -191,13 +222,19 @@ func asTheSuitesClient(t *testing.T) {
 		Prompts   []struct{ Name string }
 		Resources []struct{ URI string }
 	}
-	for _, list := range []string{"tools/list", "prompts/list", "resources/list"} {
+	look := func(list string) {
 		if found := s.do(list, `{}`); found != nil {
 			if err := json.Unmarshal(found, &listed); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+	r.until("tools of the server", func() bool { // which the gate looks at first
+		look("tools/list")
+		return suite.Tools == 0 || len(listed.Tools) > 0
+	})
+	look("prompts/list")
+	look("resources/list")
 	for _, tool := range listed.Tools {
 		switch {
 		case len(given.ToolCalls) > 0 || tool.Name == "json_schema_2020_12_tool":
