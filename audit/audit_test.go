@@ -678,3 +678,43 @@ func TestRecordAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations an event, want at most 2", n)
 	}
 }
+
+// A file that somebody moved away takes no more events: they go on in the next,
+// which names it, so that Verify misses it until it is back.
+func TestAFileThatWasMovedAwayTakesNoMore(t *testing.T) {
+	for name, moveAway := range map[string]func(dir string) error{
+		"the folder": func(dir string) error { return os.Rename(dir, dir+".old") },
+		"the files": func(dir string) error {
+			if err := os.Rename(dir, dir+".old"); err != nil {
+				return err
+			}
+			return os.Mkdir(dir, 0o700)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "audit")
+			l := open(t, Options{Dir: dir})
+			record(t, l, intent("c1"), outcome("c1"))
+			if err := moveAway(dir); err != nil {
+				t.Fatal(err)
+			}
+			record(t, l, intent("c2"), outcome("c2"))
+			shut(t, l)
+			if r := verify(t, dir, VerifyOptions{}); r.OK() || r.Events == 0 {
+				t.Errorf("%d events in %d files, and nothing is missed", r.Events, len(r.Files))
+			}
+			old, err := os.ReadDir(dir + ".old")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range old {
+				if err := os.Rename(filepath.Join(dir+".old", f.Name()), filepath.Join(dir, f.Name())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r := verify(t, dir, VerifyOptions{}); !r.OK() || len(r.Files) != 2 {
+				t.Errorf("put back, %d files have the damages %v", len(r.Files), r.Damages())
+			}
+		})
+	}
+}

@@ -101,6 +101,7 @@ type Log struct {
 	lines  uint64            // in buf
 	tip    [sha256.Size]byte // of the last of them
 	closed bool
+	looked time.Time // when the current file was last looked for under its name
 }
 
 // Open makes the folder and the first file of a new chain, and writes its
@@ -255,7 +256,7 @@ func (l *Log) writeSome(turns []*turn) (int, error) {
 	if l.closed {
 		return 1, fmt.Errorf("record %s: %w", turns[0].event.Kind, ErrClosed)
 	}
-	if l.size >= l.opts.MaxBytes {
+	if l.size >= l.opts.MaxBytes || l.lost() {
 		if err := l.rotate(); err != nil {
 			return len(turns), fmt.Errorf("start the file after %s: %w", l.name, err)
 		}
@@ -296,6 +297,31 @@ func (l *Log) sync(file logFile, seq uint64) error {
 	}
 	l.synced.Store(seq)
 	return nil
+}
+
+// lost reports whether the current file is not to be found under its name any
+// more, as after somebody moved the folder away: what is written to it then is
+// gone. It looks once a second. The next file names it, so that Verify misses it.
+func (l *Log) lost() bool {
+	now := l.opts.Now()
+	if since := now.Sub(l.looked); since >= 0 && since < time.Second {
+		return false
+	}
+	l.looked = now
+	file, ok := l.file.(*os.File)
+	if !ok {
+		return false
+	}
+	open, err := file.Stat()
+	if err != nil {
+		return false // a write will say why
+	}
+	there, err := os.Stat(filepath.Join(l.opts.Dir, l.name))
+	if lost := errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(open, there); !lost {
+		return false
+	}
+	_ = os.MkdirAll(l.opts.Dir, 0o700) // without it the next file cannot be made, which is said
+	return true
 }
 
 // rotate makes the next file first, so that the old one is only left once
