@@ -412,7 +412,7 @@ var splits = map[string][]split{
 	"copy":  {{"in", "send", true}},
 	"give":  {{"heads up", "send", true}, {"shout", "send", true}, {"ring", "send", true}, {"call", "send", true}, {"nudge", "send", true}, {"once over", "verify", false}, {"spin", "run", false}, {"try", "run", false}},
 	"bring": {{"up to speed", "send", true}, {"live", "post", false}, {"down", "restart", false}, {"back up", "restart", false}},
-	"get":   {{"up to speed", "send", true}, {"back up", "restart", false}, {"running", "code", false}, {"working", "code", false}, {"fixed", "code", false}, {"sorted", "code", false}},
+	"get":   {{"out", "deploy", false}, {"up to speed", "send", true}, {"back up", "restart", false}, {"running", "code", false}, {"working", "code", false}, {"fixed", "code", false}, {"sorted", "code", false}},
 	"drop":  {{"line", "send", true}, {"note", "send", true}},
 	"put":   {{"live", "post", false}, {"on hold", "ticket", false}, {"on ice", "ticket", false}},
 	"set":   {{"live", "post", false}},
@@ -511,7 +511,7 @@ func (p *parser) add(i, strength int) {
 // pods", for a verb that may do anything.
 func (p *parser) strange(i int) int {
 	t := &p.tokens[i]
-	if t.known || t.joined || !p.expect || p.soft || p.mood == moodTold || i+1 >= len(p.tokens) {
+	if t.known && !p.madeVerb(t) || t.joined || !p.expect || p.soft || p.mood == moodTold || i+1 >= len(p.tokens) {
 		return 0
 	}
 	n := &p.tokens[i+1]
@@ -524,6 +524,16 @@ func (p *parser) strange(i int) int {
 	})
 	p.mood, p.expect = moodAsked, false
 	return 1
+}
+
+// madeVerb reports whether a noun at the head of a request is one that English
+// makes a verb of as it stands: "discount the order".
+func (p *parser) madeVerb(t *token) bool {
+	if p.mood != moodOpen || !t.isObject || t.class != nil || t.roles != 0 || t.foreign {
+		return false
+	}
+	w := string(p.text(t))
+	return isWord(w) && !strings.HasSuffix(w, "s") && !strings.HasSuffix(w, "ing")
 }
 
 var unknownVerb = &verbClass{name: "unknown", plain: meaning{act: engagement.ActOperate, stakes: engagement.StakesReversible}}

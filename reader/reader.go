@@ -120,14 +120,15 @@ func (d *decision) smallTalk() bool {
 	}
 	asks := 0
 	for _, u := range d.uses {
-		if d.tokens[u.at].roles.any(rolesOf(roleConverse, roleGoAhead)) || u.negated {
+		t := &d.tokens[u.at]
+		if t.roles.any(rolesOf(roleConverse, roleGoAhead)) && u.end-u.at <= t.roleLen || u.negated {
 			continue
 		}
 		if u.class != nil && u.strength >= likely || u.class == nil {
 			asks++
 		}
 	}
-	if asks > 0 || d.plain > 2+d.converse*2 {
+	if asks > 0 || d.plain > 2+d.converse*2 || d.converse == 0 && d.kinds.any(kindsOf(kindDevice)) {
 		return false
 	}
 	d.reading.Domains = 0
@@ -242,7 +243,7 @@ func (d *decision) fallbackAct() engagement.Act {
 		return engagement.ActVerify
 	case d.startsWith(kindsOf(kindDoc, kindText, kindQuery, kindCode, kindMedia)), d.wants():
 		return engagement.ActAuthor
-	case d.kinds.any(kindsOf(kindEvent)) && !d.endsAsking:
+	case d.kinds.any(kindsOf(kindEvent, kindDevice)) && !d.endsAsking:
 		return engagement.ActOperate
 	case d.kinds != 0 && d.kinds&^kindsOf(kindLive, kindPlace, kindWeb) == 0:
 		return engagement.ActAnswer
