@@ -9,12 +9,14 @@ E2E := e2e/node_modules/.installed
 build:
 	$(GO) build -o bin/mcp-gate ./cmd/mcp-gate
 
+# Go gives a package ten minutes, and the end-to-end tests are minutes of work:
+# a slow machine that does something else beside may need more.
 test: lint python $(E2E)
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 
 # The race detector multiplies running times; CI runs it over everything.
 race: python $(E2E)
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 60m ./...
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
