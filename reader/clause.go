@@ -416,7 +416,7 @@ var splits = map[string][]split{
 	"drop":  {{"line", "send", true}, {"note", "send", true}},
 	"put":   {{"live", "post", false}, {"on hold", "ticket", false}, {"on ice", "ticket", false}},
 	"set":   {{"live", "post", false}},
-	"take":  {{"live", "post", false}, {"offline", "restart", false}, {"down", "restart", false}},
+	"take":  {{"live", "post", false}, {"offline", "restart", false}, {"out of service", "restart", false}, {"down", "restart", false}},
 	"push":  {{"live", "post", false}},
 }
 

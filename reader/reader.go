@@ -128,7 +128,7 @@ func (d *decision) smallTalk() bool {
 			asks++
 		}
 	}
-	if asks > 0 || d.plain > 2+d.converse*2 || d.converse == 0 && d.kinds.any(kindsOf(kindDevice)) {
+	if asks > 0 || d.plain > 2+d.converse*2 || d.converse == 0 && d.kinds.any(kindsOf(kindDevice, kindEvent)) {
 		return false
 	}
 	d.reading.Domains = 0
