@@ -360,6 +360,24 @@ func (e *engine) run(ctx context.Context, a *app) {
 	}
 	if e.working {
 		e.group.Go(func() error { return e.kept.collect(ctx) })
+		e.group.Go(func() error { e.rest(ctx); return nil })
+	}
+}
+
+// startOver is when what only the start needs is no longer needed.
+const startOver = time.Second
+
+// rest gives back the memory of the start once it is over.
+func (e *engine) rest(ctx context.Context) {
+	over := time.NewTimer(startOver)
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-ctx.Done():
+		return
+	}
+	if err := giveBack(); err != nil {
+		e.log.Debug("more memory stays in use than has to", "error", err)
 	}
 }
 
