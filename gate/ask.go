@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
@@ -297,6 +298,9 @@ func (s *Session) put(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 		return s.unanswered(ctx, c, policy.CodeNoAnswer)
 	}
 	message, offered := form(t)
+	if !s.grantable(c) {
+		offered = slices.DeleteFunc(offered, func(a inbox.Answer) bool { return a == inbox.AnswerSession })
+	}
 	decided := make(chan struct{})
 	go func() { // ends with ctx, which is the request's
 		if after, err := s.g.opts.Inbox.Wait(ctx, t.ID, inbox.Pending); err == nil && after.State != inbox.Pending {
@@ -309,8 +313,16 @@ func (s *Session) put(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 	}}
 }
 
-// form is what a client shows for a ticket, and what it may offer. A card that
-// had no room for the whole call offers no yes.
+// grantable reports whether a yes for the rest of the session would let an equal
+// call run. Nobody is offered one that the next question makes void.
+func (s *Session) grantable(c *call) bool {
+	facts := s.facts(c)
+	facts.Grant = policy.Grant{ID: "for the session", NamesTool: true, Level: policy.L0}
+	return policy.Decide(facts).Grant != ""
+}
+
+// form is what a client shows for a ticket, and what it may offer at most. A card
+// that had no room for the whole call offers no yes.
 func form(t inbox.Ticket) (message string, offered []inbox.Answer) {
 	message, whole := t.View.Elicitation()
 	return message, inbox.Offered(t.Level, inbox.L0, whole, t.View.Class == engagement.Destructive)
@@ -381,6 +393,9 @@ func (s *Session) heard(ctx context.Context, c *call, t inbox.Ticket, r Reply) (
 	answer, person := inbox.Heard(string(r.Action), r.Decision, r.After, offered)
 	if !person {
 		s.distrust()
+	}
+	if answer == inbox.AnswerSession && !s.grantable(c) { // it could when it was offered, or a client says it unasked
+		answer = inbox.AnswerOnce
 	}
 	c.later = person && answer == inbox.AnswerLater
 	e := s.event(audit.Decision, c, policy.Decision{})

@@ -1011,6 +1011,58 @@ func TestForThisSessionHoldsForTheseArguments(t *testing.T) {
 	}
 }
 
+func TestForThisSessionIsOfferedOnlyWhereItHolds(t *testing.T) {
+	reading := func(edit func(*engagement.Reading)) Profile {
+		r := engagement.Reading{Act: engagement.ActOperate, Horizon: engagement.HorizonTurn, Stakes: engagement.StakesCostly,
+			Evidence: engagement.EvidenceNone, Clarity: engagement.ClarityClear, Attendance: engagement.AttendanceInteractive}
+		edit(&r)
+		return Profile{Authority: engagement.DefaultAuthority(), Reading: &r}
+	}
+	manual := reading(func(*engagement.Reading) {})
+	manual.Authority.Autonomy = engagement.AutonomyManual
+	asks, err := policy.Compile([]policy.Record{{Do: "ask", Tools: policy.Words{"hub/*"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		profile Profile
+		rules   *policy.Rules
+		want    bool
+	}{
+		{"costly work that was delegated", reading(func(*engagement.Reading) {}), nil, true},
+		{"work that cannot be put back", reading(func(r *engagement.Reading) { r.Stakes = engagement.StakesIrreversible }), nil, false},
+		{"manual autonomy", manual, nil, false},
+		{"a rule that asks", reading(func(*engagement.Reading) {}), asks, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, func(o *Options) {
+				o.Profiles[""] = c.profile
+				if c.rules != nil {
+					o.Rules = c.rules
+				}
+				for i := range o.Servers {
+					o.Servers[i].Owner = func(string) catalog.Override {
+						return catalog.Override{Permission: engagement.SourceFileWrite, Egress: engagement.Metadata, From: "a test"}
+					}
+				}
+			})
+			s := r.open(t, Identity{})
+			ask := through(t, s, "hub/create_issue", `{"title":"t"}`).Ask
+			if ask == nil || strings.Contains(string(ask.Schema), "allow-session") != c.want {
+				t.Fatalf("asked %+v, want a yes for the session: %t", ask, c.want)
+			}
+			if out := s.Resume(t.Context(), ask.Ticket, Reply{Accepted, "allow-session", time.Second}, Request{}); decode(t, out).IsError {
+				t.Fatalf("the answer gives %+v", out)
+			}
+			out := through(t, s, "hub/create_issue", `{"title":"t"}`)
+			if asked := out.Ask != nil; asked == c.want {
+				t.Errorf("the same call again gives %+v", out)
+			}
+		})
+	}
+}
+
 func TestACrashLeavesAnUnknownThatNobodyRepeats(t *testing.T) {
 	r := newRig(t, nil)
 	r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) { return nil, broken{true} }
