@@ -317,10 +317,11 @@ func (c *web) readEvents(ctx context.Context, ev *events, p *pending) error {
 		switch {
 		case errors.Is(err, errEventSize):
 			c.s.tally.oversize.Add(1)
-			if p != nil && c.take(p.id) != nil { // on its own stream, whose else?
-				p.settle(Response{}, &Error{Kind: TooLarge, Sent: true, Err: err})
-				return nil
+			c.s.log.Warn("message too large", "limit", c.s.o.MaxMessage)
+			if p != nil { // on its own stream, whose else?
+				c.finish(p, Response{}, &Error{Kind: TooLarge, Sent: true, Err: err})
 			}
+			return err
 		case err != nil:
 			return err
 		case e.name == "" || e.name == "message":

@@ -579,6 +579,52 @@ func TestHTTPWithMCPGo(t *testing.T) {
 	}
 }
 
+// A line that never ends costs its call at once, and no more of it is read.
+func TestHTTPStreamWithoutEnd(t *testing.T) {
+	for name, part := range map[string]string{
+		"a line": "data: ", "a comment": ": ", "many lines": "data: 0123456789\ndata: ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			written := make(chan int, 1)
+			s := newSite(t, handlers{"tools/call": func(w http.ResponseWriter, r *http.Request, _ jsonrpc.Message) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				n := 0
+				text := []byte(part)
+				if strings.Contains(part, "\n") {
+					text = bytes.Repeat(text, 1000)
+				}
+				for r.Context().Err() == nil {
+					m, err := w.Write(text)
+					if n += m; err != nil {
+						break
+					}
+					if !strings.Contains(part, "\n") {
+						text = bytes.Repeat([]byte("x"), 16<<10)
+					}
+				}
+				written <- n
+			}})
+			r := start(t, Options{MaxMessage: 100_000}, s.server()).settled()
+			e := r.wrong(TooLarge, "echo", "")
+			contains(t, e.Error(), "over the limit of 100000 bytes")
+			if n := <-written; n > 64<<20 { // what the sockets hold goes unread
+				t.Errorf("%d bytes were taken", n)
+			}
+			if _, err := r.Call(t.Context(), "a", Request{Method: "tools/list"}); err != nil {
+				t.Error("the connection did not live on:", err)
+			}
+		})
+	}
+}
+
+// A stream that belongs to no call is opened again after what was too large.
+func TestEventThatIsTooLargeIsNotAskedForAgain(t *testing.T) {
+	ev := newEvents(strings.NewReader("id: 7\ndata: "+strings.Repeat("x", 1000)), 64)
+	if _, err := ev.next(); !errors.Is(err, errEventSize) || ev.lastID != "7" {
+		t.Errorf("got %v, resumes after %q", err, ev.lastID)
+	}
+}
+
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte("data: a\r\ndata: b\n\nid: 1\revent: x\rdata\r\r"), 3)
 	f.Add([]byte("\ufeffdata: {}\n\n"), 1)
@@ -595,7 +641,7 @@ func FuzzEvents(f *testing.F) {
 				} else if err == io.EOF {
 					return all
 				} else {
-					all = append(all, err.Error())
+					return append(all, err.Error()) // no more is read
 				}
 			}
 		}

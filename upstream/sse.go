@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// errEventSize is wrapped when the data of an event is over the limit. The
-// event was skipped, and reading goes on after it.
+// errEventSize is wrapped when an event, or a line of it, is over the limit. No
+// more is read of its stream: what is on it may have no end.
 var errEventSize = errors.New("event is too large")
 
 // events reads a stream of server-sent events: WHATWG HTML, section 9.2.6.
@@ -44,14 +44,19 @@ func (e *events) next() (event, error) {
 	var ev event
 	var id string
 	hasID, hasData, size := false, false, int64(0)
+	tooLarge := func() (event, error) {
+		if hasID {
+			e.lastID = id // else a resumption brings it again
+		}
+		return event{}, fmt.Errorf("%w: over the limit of %d bytes", errEventSize, e.limit)
+	}
 	for {
 		line, err := e.line()
 		if errors.Is(err, errEventSize) {
-			size = e.limit + 1
-			continue
+			return tooLarge()
 		}
 		if err != nil {
-			if hasData && size <= e.limit && errors.Is(err, io.EOF) {
+			if hasData && errors.Is(err, io.EOF) {
 				ev.unfinished = true
 				return ev, nil
 			}
@@ -61,10 +66,7 @@ func (e *events) next() (event, error) {
 			if hasID {
 				e.lastID = id
 			}
-			switch {
-			case size > e.limit:
-				return event{}, fmt.Errorf("%w: over the limit of %d bytes", errEventSize, e.limit)
-			case hasData:
+			if hasData {
 				return ev, nil
 			}
 			ev, hasID = event{}, false
@@ -77,8 +79,7 @@ func (e *events) next() (event, error) {
 			ev.name = string(value)
 		case "data":
 			if size += int64(len(value)) + 1; size > e.limit {
-				ev.data = nil
-				continue
+				return tooLarge()
 			}
 			if hasData {
 				ev.data = append(ev.data, '\n')
@@ -105,7 +106,6 @@ func (e *events) setRetry(digits string) {
 // call.
 func (e *events) line() ([]byte, error) {
 	var line []byte
-	tooLong := false
 	for {
 		if _, err := e.r.Peek(1); err != nil {
 			if len(line) > 0 && errors.Is(err, io.EOF) {
@@ -126,11 +126,10 @@ func (e *events) line() ([]byte, error) {
 		if end >= 0 {
 			take = chunk[:end]
 		}
-		if tooLong = tooLong || int64(len(line)+len(take)) > e.limit+16; tooLong {
-			line = nil
-		} else {
-			line = append(line, take...)
+		if int64(len(line)+len(take)) > e.limit+16 {
+			return nil, errEventSize
 		}
+		line = append(line, take...)
 		if end < 0 {
 			e.skip(len(chunk))
 			continue
@@ -140,9 +139,6 @@ func (e *events) line() ([]byte, error) {
 		if !e.begun {
 			e.begun = true
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
-		}
-		if tooLong {
-			return nil, errEventSize
 		}
 		return line, nil
 	}
