@@ -70,7 +70,7 @@ func (in *inspector) encoded(b []byte, has *census, layer int) {
 		if end-at >= minRun {
 			in.run(b[at:end], layer)
 		}
-		at = end + 1
+		at = end // not one further: behind the sign of "photo=" the run begins at once
 	}
 }
 
