@@ -30,7 +30,7 @@ var (
 	wholePlan = plan{slices: 4, trips: 400, tripTime: 400 * time.Millisecond, burst: 150 * time.Millisecond, blobs: 4, blobSize: 10_000_000,
 		list: 10_000, lists: 3, servers: []int{1, 10, 20}, accepted: true, pairTime: 400 * time.Millisecond, settle: 2 * time.Second}
 	quickPlan = plan{slices: 2, trips: 200, tripTime: 200 * time.Millisecond, burst: 100 * time.Millisecond, blobs: 2, blobSize: 10_000_000,
-		servers: []int{1, 10}, pairTime: 300 * time.Millisecond, settle: 100 * time.Millisecond}
+		servers: []int{1, 10}, accepted: true, pairTime: 300 * time.Millisecond, settle: 100 * time.Millisecond}
 )
 
 // serverTools is how many tools a server lists where lists are not the point:

@@ -59,6 +59,7 @@ type call struct {
 // when there is an answer, when a person has to be asked, or soon after ctx
 // ends. It is the only way in: what reaches an upstream went through here.
 func (s *Session) Call(ctx context.Context, req Request) Outcome {
+	s.g.want()
 	if req.Method != "" {
 		return s.use(ctx, req)
 	}

@@ -1,7 +1,8 @@
 package gate
 
-// Answered is closed once a session was given its first list of tools.
-func (g *Gate) Answered() <-chan struct{} { return g.answered }
+// Wanted is closed once the servers should run: a session was given its first
+// list of tools, or needs a server before that.
+func (g *Gate) Wanted() <-chan struct{} { return g.wanted }
 
 // Recalled reports whether every server was seen before, so that the first list
 // needs none of them.

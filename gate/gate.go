@@ -201,8 +201,8 @@ type Gate struct {
 	features features
 	relay    relay
 
-	answered chan struct{} // see Answered
-	answer   sync.Once     // closes it
+	wanted chan struct{} // see Wanted
+	want   func()        // closes it
 
 	mu      sync.Mutex // guards what follows; never held across a call upstream
 	offered map[string]offering
@@ -214,7 +214,8 @@ type Gate struct {
 
 // New returns a gate that knows no tools yet; [Gate.Offer] brings them.
 func New(opts Options) (*Gate, error) {
-	g := &Gate{opts: opts, offered: map[string]offering{}, live: map[*Session]bool{}, answered: make(chan struct{})}
+	g := &Gate{opts: opts, offered: map[string]offering{}, live: map[*Session]bool{}, wanted: make(chan struct{})}
+	g.want = sync.OnceFunc(func() { close(g.wanted) })
 	if err := opts.Check(); err != nil {
 		return nil, err
 	}

@@ -164,7 +164,7 @@ func (s *Session) ListTools(ctx context.Context) (json.RawMessage, error) {
 	if s.list == nil {
 		s.list = s.newList(ctx)
 	}
-	s.g.answer.Do(func() { close(s.g.answered) })
+	s.g.want()
 	return s.list, nil
 }
 

@@ -40,8 +40,9 @@ const (
 	firstList = 10 * time.Second
 	firstFind = 3 * time.Second
 	// firstAnswer is how long servers on record are started later for the first
-	// list's sake.
-	firstAnswer = 200 * time.Millisecond
+	// list's sake. A busy machine needs half of it to answer; nobody waits it out
+	// but who lists no tools.
+	firstAnswer = time.Second
 	workPause   = 2 * time.Second // between looks for calls that were allowed meanwhile
 )
 
@@ -360,11 +361,11 @@ func (e *engine) run(ctx context.Context, a *app) {
 	}
 	if e.working {
 		e.group.Go(func() error { return e.kept.collect(ctx) })
-		e.group.Go(func() error { e.rest(ctx); return nil })
 	}
 }
 
-// startOver is when what only the start needs is no longer needed.
+// startOver is how long after the servers are started what only that needs is no
+// longer needed.
 const startOver = time.Second
 
 // rest gives back the memory of the start once it is over.
@@ -389,10 +390,13 @@ func (e *engine) runServers(ctx context.Context) error {
 		soon := time.NewTimer(firstAnswer)
 		defer soon.Stop()
 		select {
-		case <-e.gate.Answered():
+		case <-e.gate.Wanted():
 		case <-soon.C:
 		case <-ctx.Done():
 		}
+	}
+	if e.working {
+		e.group.Go(func() error { e.rest(ctx); return nil })
 	}
 	return e.pool.Run(ctx)
 }
