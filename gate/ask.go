@@ -242,7 +242,11 @@ func (s *Session) ask(ctx context.Context, c *call, d policy.Decision) Outcome {
 func (s *Session) unrecorded(c *call, d policy.Decision, err error) Outcome {
 	s.g.opts.Log.Error("nothing runs that cannot be written down", "tool", c.entry.ID.String(), "error", err)
 	d.Verdict, d.Code, d.Rule = policy.Deny, policy.CodeAudit, "audit"
-	return Outcome{Result: refusal(d, c.ticket, nil)}
+	var why error
+	if errors.Is(err, inbox.ErrStoreGone) {
+		why = inbox.ErrStoreGone
+	}
+	return Outcome{Result: refusal(d, c.ticket, why)}
 }
 
 // goOn takes a call on from the state of its ticket.

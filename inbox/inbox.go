@@ -43,6 +43,10 @@ const DefaultExpiry = 24 * time.Hour
 // ErrNotFound says that there is no ticket, grant or process of that id.
 var ErrNotFound = errors.New("not found")
 
+// ErrStoreGone says that what a store keeps lies somewhere else now, or nowhere:
+// what it would keep for this process is seen by no other.
+var ErrStoreGone = errors.New("the gate's database was deleted or replaced while it ran; a person has to restart mcp-gate")
+
 // A Process is one gate process as others know it.
 type Process struct {
 	ID      string    `json:"id"`

@@ -26,6 +26,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/mcp-gate/mcp-gate/inbox"
 )
 
 // busyTimeout is how long a statement waits for another process's lock. A
@@ -44,7 +46,8 @@ type Store struct {
 
 	mu     sync.Mutex // guards what follows; held while the file is opened
 	closed bool
-	write  *sql.DB // one connection, so that a process's writers queue up fairly
+	file   fs.FileInfo // the file that was opened
+	write  *sql.DB     // one connection, so that a process's writers queue up fairly
 	read   *sql.DB
 }
 
@@ -92,6 +95,26 @@ func (s *Store) finish(pool *sql.DB) error {
 	return err
 }
 
+// Here returns an error wrapping [inbox.ErrStoreGone] where the file that is open
+// is no longer the one at the store's path. It opens none.
+func (s *Store) Here() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.write == nil {
+		return nil
+	}
+	return s.here()
+}
+
+// here looks at the path and not at the file: one without a name can be written
+// all the same, and what another process decides never gets there.
+func (s *Store) here() error {
+	if info, err := os.Lstat(s.path); err != nil || !os.SameFile(info, s.file) {
+		return fmt.Errorf("%w (%s)", inbox.ErrStoreGone, s.path)
+	}
+	return nil
+}
+
 // open returns the two pools, opening the file at the first call. An error is
 // not remembered: the disk may be back at the next.
 func (s *Store) open(ctx context.Context) (write, read *sql.DB, err error) {
@@ -101,9 +124,12 @@ func (s *Store) open(ctx context.Context) (write, read *sql.DB, err error) {
 	case s.closed:
 		return nil, nil, ErrClosed
 	case s.write != nil:
-		return s.write, s.read, nil
+		return s.write, s.read, s.here()
 	}
 	if err := s.prepareFile(); err != nil {
+		return nil, nil, fmt.Errorf("open store %s: %w", s.path, err)
+	}
+	if s.file, err = os.Lstat(s.path); err != nil {
 		return nil, nil, fmt.Errorf("open store %s: %w", s.path, err)
 	}
 	write, err = s.pool(1, "&_txlock=immediate")
@@ -114,6 +140,9 @@ func (s *Store) open(ctx context.Context) (write, read *sql.DB, err error) {
 		return nil, nil, errors.Join(fmt.Errorf("open store %s: %w", s.path, err), write.Close())
 	}
 	read, err = s.pool(readers, "&_pragma=query_only(1)")
+	if err == nil {
+		err = s.here() // it may have gone while it was opened
+	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open store %s: %w", s.path, err), write.Close())
 	}
@@ -127,8 +156,13 @@ func (s *Store) prepareFile() error {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return err
 	}
+	log, _ := os.Lstat(s.path + "-wal") // before the file: whoever makes that makes its log later
 	info, err := os.Lstat(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if log != nil {
+			return fmt.Errorf("it was deleted or moved away, and what belongs to it is still there: end every mcp-gate of this home, "+
+				"then put the file back, or delete %[1]s-wal and %[1]s-shm to begin with an empty one", s.path)
+		}
 		f, err := os.OpenFile(s.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if errors.Is(err, fs.ErrExist) {
 			return nil // another gate was first

@@ -100,6 +100,38 @@ func TestNothingTouchesTheFilesOfAClosedStore(t *testing.T) {
 	}
 }
 
+func TestAFileThatWasReplacedKeepsNothing(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // an open file cannot be moved there
+	}
+	s, ctx := newStore(t), t.Context()
+	_, err := s.Admit(ctx, ticket(1), noon)
+	must(t, err)
+	gone := func(when string) {
+		t.Helper()
+		if _, err := s.Admit(ctx, ticket(2), noon); !errors.Is(err, inbox.ErrStoreGone) {
+			t.Errorf("%s, a ticket: %v", when, err)
+		}
+		if _, err := s.Ticket(ctx, ticket(1).ID); !errors.Is(err, inbox.ErrStoreGone) {
+			t.Errorf("%s, a look: %v", when, err)
+		}
+		if err := s.Here(); !errors.Is(err, inbox.ErrStoreGone) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	must(t, os.Rename(s.path, s.path+".away"))
+	gone("moved away")
+	if _, err := New(s.path).Ticket(ctx, ticket(1).ID); err == nil || !strings.Contains(err.Error(), "put the file back") {
+		t.Errorf("opened beside the log of another: %v", err)
+	}
+	must(t, os.WriteFile(s.path, nil, 0o600))
+	gone("replaced")
+	must(t, os.Rename(s.path+".away", s.path))
+	if _, err := s.Admit(ctx, ticket(2), noon); err != nil {
+		t.Errorf("put back: %v", err)
+	}
+}
+
 func TestClosingWaitsNotForEver(t *testing.T) {
 	s, ctx := newStore(t), t.Context()
 	s.busy = 30 * time.Millisecond

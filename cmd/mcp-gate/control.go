@@ -53,6 +53,7 @@ type statusDoc struct {
 	running
 	Version  string       `json:"version"`
 	Config   configDoc    `json:"config"`
+	Fault    string       `json:"fault,omitempty"` // why it keeps nothing any more
 	Sessions []sessionDoc `json:"sessions"`
 	Servers  []serverDoc  `json:"servers"`
 }
@@ -182,6 +183,9 @@ func (c *controlServer) reply(q controlQuestion) controlReply {
 
 func (e *engine) status(self running) *statusDoc {
 	doc := &statusDoc{running: self, Version: version(), Config: e.reading.Load().configDoc, Sessions: []sessionDoc{}, Servers: e.serverDocs()}
+	if err := e.db.Here(); err != nil {
+		doc.Fault = err.Error()
+	}
 	for _, s := range e.gate.Sessions() {
 		doc.Sessions = append(doc.Sessions, docOfSession(s))
 	}

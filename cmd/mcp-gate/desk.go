@@ -55,11 +55,31 @@ func (a *app) openDesk() (*desk, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := stranded(home); err != nil {
+		return nil, err
+	}
 	s, ring, key, err := openStore(home)
 	if err != nil {
 		return nil, err
 	}
 	return &desk{Desk: inbox.NewDesk(inboxOptions(s, ring)), home: home, store: s, ring: ring, gate: key}, nil
+}
+
+// stranded returns an error where a gate of the home still holds a database that
+// is no longer at its place: what is decided here would not get there, and the
+// log of the one belongs not to the other.
+func stranded(home config.Home) error {
+	live, err := gates(home)
+	if err != nil {
+		return err
+	}
+	for _, r := range live {
+		// One that does not answer is no reason to keep a person from deciding.
+		if reply, err := r.ask(controlQuestion{Op: "status"}); err == nil && reply.Status.Fault != "" {
+			return fmt.Errorf("gate %d: %s", r.PID, reply.Status.Fault)
+		}
+	}
+	return nil
 }
 
 // Close closes the store and the audit log.

@@ -39,13 +39,13 @@ func (a *app) proof(h config.Home) (doc proofDoc, err error) {
 		doc.Level, doc.Why = inbox.L2, "the gate's keys, database and folder belong to another user, and this one cannot open them"
 		return doc, nil
 	}
-	d, err := a.openDesk()
+	db, ring, _, err := openStore(h)
 	if err != nil {
 		return doc, err
 	}
-	defer func() { err = errors.Join(err, d.Close()) }()
+	defer func() { err = errors.Join(err, db.Close()) }()
 	doc.Within = withinReach
-	if doc.Level = d.ring.Reach(); doc.Level == inbox.L0 {
+	if doc.Level = ring.Reach(); doc.Level == inbox.L0 {
 		doc.Why = "no approver key is enrolled, so what a client answers is all the proof there can be: mcp-gate approver enroll makes one"
 		return doc, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -70,9 +71,11 @@ func (a *app) status() error {
 		}
 		return fault
 	}
-	attention, err := a.attention(h)
-	if err != nil {
-		return err
+	var attention *inbox.Stats
+	if !slices.ContainsFunc(docs, func(d *statusDoc) bool { return d.Fault != "" }) {
+		if attention, err = a.attention(h); err != nil {
+			return err
+		}
 	}
 	proof, err := a.proof(h)
 	if err != nil {
@@ -93,7 +96,7 @@ func (a *app) status() error {
 	if attention != nil {
 		fmt.Fprintf(a.stdout, "asked %d times in 30 days; %d calls ran by a grant and %d in review instead\n", attention.Asks, attention.Grants, attention.Reviews)
 	}
-	if len(docs)+len(cfg.Servers)+len(cfg.Refused)+len(cfg.Disabled) == 0 {
+	if proof.Level == inbox.L0 && len(docs)+len(cfg.Servers)+len(cfg.Refused)+len(cfg.Disabled) == 0 {
 		proof.Within = "" // there is nothing yet that anybody could get at
 	}
 	proof.show(a.stdout)
@@ -133,6 +136,9 @@ func (a *app) attention(h config.Home) (stats *inbox.Stats, err error) {
 
 func (a *app) showGate(d *statusDoc) error {
 	fmt.Fprintf(a.stdout, "gate %d, version %s, since %s, project %s\n", d.PID, d.Version, d.Started.Format(time.DateTime), d.Project)
+	if d.Fault != "" {
+		fmt.Fprintf(a.stdout, "  %s\n", inbox.DisplayLine(d.Fault))
+	}
 	if d.Config.Changes != "" {
 		fmt.Fprintf(a.stdout, "  configuration read anew %s: %s\n", d.Config.Read.Format(time.DateTime), inbox.DisplayLine(d.Config.Changes))
 	}
