@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/store"
 )
 
 // A running gate leaves a record in HOME/run and answers on a local socket. The
@@ -241,9 +243,13 @@ func (e *engine) adopt(_ context.Context, id string) (gate.Given, error) {
 	return gate.Given{}, nil
 }
 
-// sessionID completes the beginning of the id of a session that lives.
-func (e *engine) sessionID(begins string) (string, error) {
-	live, err := gates(e.home)
+// errNoSession says that no gate has such a session, and none left a record.
+var errNoSession = errors.New("mcp-gate status shows those that live")
+
+// sessionID completes the beginning of the id of a session that lives, and finds
+// one that has left a record by its whole id.
+func sessionID(h config.Home, db *store.Store, log *slog.Logger, begins string) (string, error) {
+	live, err := gates(h)
 	if err != nil {
 		return "", err
 	}
@@ -251,7 +257,7 @@ func (e *engine) sessionID(begins string) (string, error) {
 	for _, r := range live {
 		reply, err := r.ask(controlQuestion{Op: "status"})
 		if err != nil {
-			e.log.Warn("a gate does not answer", "pid", r.PID, "error", err)
+			log.Warn("a gate does not answer", "pid", r.PID, "error", err)
 			continue
 		}
 		for _, s := range reply.Status.Sessions {
@@ -266,8 +272,8 @@ func (e *engine) sessionID(begins string) (string, error) {
 	case len(found) == 1:
 		return found[0], nil
 	}
-	if _, _, err := e.db.Session(context.Background(), begins); err != nil { // it may have left a record
-		return "", fmt.Errorf("there is no session %q: mcp-gate status shows those that live", begins)
+	if _, _, err := db.Session(context.Background(), begins); err != nil {
+		return "", fmt.Errorf("there is no session %q: %w", begins, errNoSession)
 	}
 	return begins, nil
 }

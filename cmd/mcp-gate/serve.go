@@ -76,6 +76,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 			return fmt.Errorf("--client: %w", err)
 		}
 	}
+	setGarbage(garbageAtStart)
 	e, err := a.start(ctx, engineOptions{exposure: exposure, serving: true})
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	switch {
 	case f.parent != "":
 		who.Principal = "" // the parent's
-		if who.Parent, err = e.sessionID(f.parent); err != nil {
+		if who.Parent, err = sessionID(e.home, e.db, e.log, f.parent); err != nil {
 			return usage(err)
 		}
 	case f.client != "":

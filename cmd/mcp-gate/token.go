@@ -3,13 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/internal/ids"
 	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/store"
 	"github.com/mcp-gate/mcp-gate/transport"
 	"github.com/spf13/cobra"
 )
@@ -33,7 +36,11 @@ paths /mcp/p/NAME of these profiles.`,
 			if err := s.UnmarshalText([]byte(scope)); err != nil {
 				return usage(err)
 			}
-			return a.tokenAdd(transport.Token{Principal: args[0], Scope: s, Profiles: profiles, Parent: parent})
+			of, err := a.parentOf(parent)
+			if err != nil {
+				return err
+			}
+			return a.tokenAdd(transport.Token{Principal: args[0], Scope: s, Profiles: profiles, Parent: of})
 		},
 	}
 	add.Flags().StringVar(&scope, "scope", "read", "read, write, bridge or admin")
@@ -58,6 +65,32 @@ paths /mcp/p/NAME of these profiles.`,
 			},
 		})
 	return c
+}
+
+// parentOf is the session that a token is for, "" for none. One whose id is whole
+// may be known later: a session leaves its record once others need it.
+func (a *app) parentOf(begins string) (_ string, err error) {
+	if begins == "" {
+		return "", nil
+	}
+	h, err := a.home()
+	if err != nil {
+		return "", err
+	}
+	if err := h.Ensure(); err != nil {
+		return "", usage(err)
+	}
+	db := store.New(h.DB())
+	defer func() { err = errors.Join(err, db.Close()) }()
+	id, err := sessionID(h, db, slog.New(slog.DiscardHandler), begins)
+	switch {
+	case err == nil:
+		return id, nil
+	case errors.Is(err, errNoSession) && ids.Valid("s_", begins):
+		fmt.Fprintf(a.stderr, "mcp-gate: %v; until a gate knows it, the token opens no session\n", err)
+		return begins, nil
+	}
+	return "", usage(err)
 }
 
 func (a *app) recordToken(e audit.Event) error {
