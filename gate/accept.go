@@ -218,18 +218,19 @@ func (g *Gate) Standing(id catalog.ToolID) (state catalog.State, why string) {
 // verify waits until a server has shown its definitions in the life of this
 // gate, and reports whether it has: what was accepted must be what runs.
 func (g *Gate) verify(ctx context.Context, server string) bool {
-	live := func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.offered[server].live
-	}
-	if live() {
+	if g.offering(server).live {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.FirstList)
 	defer cancel()
 	g.opts.Caller.Shown(ctx, server)
-	return live()
+	return g.offering(server).live
+}
+
+func (g *Gate) offering(server string) offering {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.offered[server]
 }
 
 // texts are the accepted instructions of the servers that a session shows.

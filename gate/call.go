@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
@@ -69,8 +70,17 @@ func (s *Session) Call(ctx context.Context, req Request) Outcome {
 	c := s.newCall(req.Name, req.Args, req)
 	if s.lookUp(c); !c.known && s.profile.exposure() != Meta {
 		// A name that is known waits for no other server.
-		s.g.await(ctx, s.g.opts.FirstList, s.aliases()...)
-		s.lookUp(c)
+		servers := s.ownersOf(c.name)
+		s.listed(ctx, servers...)
+		if s.lookUp(c); !c.known {
+			if alias, err := s.unheard(servers...); err != nil {
+				id := catalog.ToolID{Server: alias, Tool: c.name}
+				if s.profile.exposure() != Transparent {
+					id.Tool = strings.TrimPrefix(c.name, alias+"_")
+				}
+				return s.unknowable(c, id, err)
+			}
+		}
 	}
 	if !c.known {
 		return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: s.unknownName(req.Name)}}

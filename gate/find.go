@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -78,12 +79,11 @@ func (s *Session) callTool(ctx context.Context, req Request) Outcome {
 	}
 	c.entry, c.known = entry, known && s.shows(entry.ID.Server)
 	if !c.known {
-		c.entry, c.unfit = nobodys(name), s.takenOut(name)
-		if id := c.entry.ID; s.shows(id.Server) { // what a server that does not run has, nobody knows
-			if c.unfit = s.g.opts.Caller.Up(id.Server); c.unfit != nil {
-				return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeServerDown, Rule: "step6.ready", About: policy.About{Tool: id}})
-			}
+		id := nobodys(name).ID
+		if _, err := s.unheard(id.Server); err != nil {
+			return s.unknowable(c, id, err)
 		}
+		c.entry, c.unfit = nobodys(name), s.whyNobodys(name)
 	}
 	return s.road(ctx, c)
 }
@@ -106,12 +106,73 @@ func (s *Session) find(ctx context.Context, name string) (catalog.Entry, bool, e
 	if known || err != nil {
 		return entry, known, err
 	}
-	servers := s.aliases()
+	var servers []string
 	if id, err := catalog.ParseToolID(name); err == nil && s.shows(id.Server) {
 		servers = []string{id.Server}
 	}
-	s.g.await(ctx, s.g.opts.FirstList, servers...)
+	s.listed(ctx, servers...)
 	return s.set().Find(name)
+}
+
+// ownersOf are the servers one of which would have a tool of that direct name.
+func (s *Session) ownersOf(name string) []string {
+	if s.profile.exposure() == Transparent {
+		return s.aliases()
+	}
+	return slices.DeleteFunc(slices.Clone(s.aliases()), func(alias string) bool { return !strings.HasPrefix(name, alias+"_") })
+}
+
+// listed waits, up to Options.FirstList, until servers have listed their tools
+// in the life of this gate; where none is named, until nothing is unknown any
+// more of those that the session shows.
+func (s *Session) listed(ctx context.Context, servers ...string) {
+	if len(servers) == 0 {
+		s.g.await(ctx, s.g.opts.FirstList, s.aliases()...)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.g.opts.FirstList)
+	defer cancel()
+	for _, alias := range servers {
+		s.g.verify(ctx, alias)
+	}
+}
+
+// unheard returns the first of the servers of which nobody can say now that it
+// has no tool of some name, and why.
+func (s *Session) unheard(servers ...string) (alias string, err error) {
+	for _, alias := range servers {
+		if !s.shows(alias) {
+			continue
+		}
+		if err := s.g.opts.Caller.Up(alias); err != nil {
+			return alias, err
+		}
+		if !s.g.offering(alias).live {
+			return alias, errUnlisted
+		}
+	}
+	return "", nil
+}
+
+var errUnlisted = errors.New("it has not listed its tools yet: a person sees with mcp-gate status how far it is")
+
+// unknowable refuses a call of what may be a tool of a server that is not up.
+func (s *Session) unknowable(c *call, id catalog.ToolID, why error) Outcome {
+	c.entry, c.unfit = catalog.Entry{Tool: catalog.Tool{ID: id}}, why
+	return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeServerDown, Rule: "step6.ready", About: policy.About{Tool: id}})
+}
+
+// whyNobodys says more of a name that is no tool's: that its server was taken
+// out, or that it may be a tool of one of which nothing is known.
+func (s *Session) whyNobodys(name string) error {
+	if gone := s.takenOut(name); gone != nil {
+		return gone
+	}
+	unknown := slices.DeleteFunc(slices.Clone(s.aliases()), func(alias string) bool { return len(s.g.offering(alias).entries) > 0 })
+	if alias, err := s.unheard(unknown...); err != nil {
+		return fmt.Errorf("unless server %s has it, which does not answer: %w", alias, err)
+	}
+	return nil
 }
 
 // ambiguous names the servers that have a bare name, as far as this session
@@ -298,8 +359,10 @@ func (s *Session) loadTools(ctx context.Context, req Request) Outcome {
 	}
 	var blocks []string
 	loaded := 0
+	wait, cancel := context.WithTimeout(ctx, s.g.opts.FirstList) // for all names
+	defer cancel()
 	for _, name := range names {
-		entry, known, err := s.find(ctx, name)
+		entry, known, err := s.find(wait, name)
 		var ambiguous *catalog.AmbiguousError
 		if errors.As(err, &ambiguous) {
 			blocks = append(blocks, fmt.Sprintf("refused [%s]: load_tool %s", policy.CodeArguments, s.ambiguous(ambiguous)))
@@ -309,7 +372,11 @@ func (s *Session) loadTools(ctx context.Context, req Request) Outcome {
 		if known {
 			f, mayKnow = s.judged(entry, req.CanAsk)
 		}
+		id := nobodys(name).ID
+		_, down := s.unheard(id.Server)
 		switch {
+		case !known && down != nil:
+			blocks = append(blocks, fmt.Sprintf("refused [%s]: %s (%v)", policy.CodeServerDown, policy.CodeServerDown.ForModel(policy.About{Tool: id}), down))
 		case !mayKnow:
 			blocks = append(blocks, fmt.Sprintf("refused [%s]: %s", policy.CodeUnknown, s.unknownName(name)))
 		case f.state == "held":
@@ -347,16 +414,8 @@ func (s *Session) unknownName(name string) string {
 		return fmt.Sprintf("%v is not called by its own name here: give it to call_tool, or to call_tool_read, as \"name\"", e.ID)
 	}
 	text := fmt.Sprintf("there is no tool %q", name)
-	if gone := s.takenOut(name); gone != nil {
-		text += ": " + gone.Error()
-	}
-	for _, alias := range s.aliases() { // of a server that does not run nobody can say that it has no such tool
-		if s.profile.exposure() == Transparent || strings.HasPrefix(name, alias+"_") {
-			if err := s.g.opts.Caller.Up(alias); err != nil {
-				text += fmt.Sprintf(" that is known, and server %s does not answer (%v)", alias, err)
-				break
-			}
-		}
+	if why := s.whyNobodys(name); why != nil {
+		text += ": " + why.Error()
 	}
 	if near := s.nearest(name); len(near) > 0 {
 		text += ". The nearest are " + strings.Join(near, ", ")

@@ -36,6 +36,7 @@ type scripted struct {
 	down   error
 	about  About
 	ready  chan struct{} // nil: settled at once
+	waited func()        // a server is waited for
 }
 
 func (c *scripted) Call(_ context.Context, server, _ string, params json.RawMessage, _ func(json.RawMessage)) (json.RawMessage, error) {
@@ -52,6 +53,9 @@ func (c *scripted) About(string) About {
 	return c.about
 }
 func (c *scripted) Settled(ctx context.Context, _ ...string) {
+	if c.waited != nil {
+		c.waited()
+	}
 	if c.ready != nil {
 		select {
 		case <-c.ready:

@@ -30,8 +30,76 @@ func TestACallWaitsForNoOtherServer(t *testing.T) {
 		t.Errorf("a call of a tool that is known waited for another server; sent: %q", r.caller.calls())
 	}
 	close(r.caller.ready)
-	if out := s.Call(t.Context(), Request{Name: "late_tool"}); out.Error == nil {
+	if out := s.Call(t.Context(), Request{Name: "tool"}); out.Error == nil {
 		t.Errorf("a name that nobody knows: %+v", out)
+	}
+}
+
+// A server that has not listed its tools may have any: what is called of it
+// waits, and then it is the server that is said to be missing, not the tool.
+func TestAToolOfAServerThatStartsIsWaitedForAndNeverCalledUnknown(t *testing.T) {
+	for _, c := range []struct {
+		exposure   Exposure
+		name, args string
+	}{
+		{Meta, "call_tool", `{"name":"late/look","arguments":{}}`},
+		{Meta, "call_tool_read", `{"name":"late/look","arguments":{}}`},
+		{Meta, "load_tool", `{"names":["late/look"]}`},
+		{Direct, "late_look", `{}`},
+		{Transparent, "look", `{}`},
+	} {
+		for _, record := range []Acceptance{nil, unfilled{}} { // unknown, and seen without tools
+			start := func(wait time.Duration) *rig {
+				return newRig(t, func(o *Options) {
+					o.Servers = append(o.Servers, Server{Alias: "late", ID: "late-id", Policy: o.Servers[0].Policy})
+					p := Profile{Exposure: c.exposure, Authority: engagement.DefaultAuthority()}
+					if c.exposure == Transparent {
+						p.Servers = []string{"late"}
+					}
+					o.Profiles[""], o.Acceptance, o.FirstList = p, record, wait
+				})
+			}
+			call := func(r *rig) string {
+				out := r.open(t, Identity{}).Call(t.Context(), Request{Name: c.name, Args: json.RawMessage(c.args)})
+				if out.Error != nil {
+					return out.Error.Message
+				}
+				return string(out.Result)
+			}
+
+			comes := start(time.Hour)
+			comes.caller.waited = func() {
+				comes.gate.Offer("late", raws([]string{`{"name":"look","annotations":{"readOnlyHint":true}}`}))
+			}
+			if got := call(comes); strings.Contains(got, "refused") || strings.Contains(got, "no tool") {
+				t.Errorf("%s %s: it came, and a client is told: %s", c.name, c.args, got)
+			}
+
+			hangs := start(time.Millisecond)
+			hangs.caller.ready = make(chan struct{})
+			if got := call(hangs); !strings.Contains(got, "refused [server-down]") || !strings.Contains(got, "mcp-gate status") || strings.Contains(got, "no tool") {
+				t.Errorf("%s %s: it did not come, and a client is told: %s", c.name, c.args, got)
+			}
+
+			ended := start(time.Hour)
+			ended.caller.down = errors.New("its process ended")
+			if got := call(ended); !strings.Contains(got, "refused [server-down]") || !strings.Contains(got, "its process ended") {
+				t.Errorf("%s %s: it ended, and a client is told: %s", c.name, c.args, got)
+			}
+		}
+	}
+}
+
+// A name without a server may be a tool of one that has not come.
+func TestABareNameIsSaidToBePerhapsThatOfAServerThatIsNotUp(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Servers = append(o.Servers, Server{Alias: "late", ID: "late-id", Policy: o.Servers[0].Policy})
+		o.FirstList = time.Millisecond
+	})
+	r.caller.ready = make(chan struct{})
+	out := through(t, r.open(t, Identity{}), "look", `{}`)
+	if got := string(out.Result); !strings.Contains(got, "unless server late has it") {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -48,10 +48,7 @@ func TestANameThatIsNobodysIsSaidBack(t *testing.T) {
 	for exposure, name := range map[Exposure]string{Direct: "hub_nope", Transparent: "nope"} {
 		l := newRig(t, func(o *Options) { o.Profiles = map[string]Profile{"": {Exposure: exposure, Servers: []string{"hub"}}} })
 		l.caller.down = r.caller.down
-		out := l.open(t, Identity{}).Call(t.Context(), Request{Name: name, Args: json.RawMessage(`{}`)})
-		if out.Error == nil || !strings.Contains(out.Error.Message, "its process ended") {
-			t.Errorf("%s: got %+v", exposure, out)
-		}
+		l.refusedAs(t, l.open(t, Identity{}).Call(t.Context(), Request{Name: name, Args: json.RawMessage(`{}`)}), "server-down")
 	}
 	if sent := r.caller.calls(); len(sent) > 0 {
 		t.Errorf("sent %q", sent)

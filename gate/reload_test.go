@@ -100,7 +100,7 @@ func TestAChangedServerHasToShowItself(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.open(t, Identity{})
 	r.rule(t, func(o *Options) { o.Servers[0].ID, o.Servers[0].Launch = "other-id", "other-launch" })
-	r.refusedAs(t, through(t, s, "hub/get_issue", `{"n":1}`), "unknown")
+	r.refusedAs(t, through(t, s, "hub/get_issue", `{"n":1}`), "server-down")
 	r.gate.Offer("hub", raws(definitions["hub"]))
 	if out := through(t, s, "hub/get_issue", `{"n":1}`); decode(t, out).IsError {
 		t.Errorf("once it has, it gives %s", out.Result)

@@ -340,9 +340,10 @@ func (p *Pool) Up(alias string) error {
 }
 
 // Settled returns nil once every server, or every one of those named, has
-// listed its tools or failed once, or waits for its first call because it is
-// lazy, and OnChange has been told so; else ctx's error. Unknown names are
-// passed over.
+// listed its tools or failed, or waits for its first call because it is lazy,
+// and OnChange has been told so; else ctx's error. A first start that fails is
+// followed by the second where that comes soon and nobody has to sign in.
+// Unknown names are passed over.
 func (p *Pool) Settled(ctx context.Context, aliases ...string) error {
 	for _, s := range p.all() {
 		if len(aliases) > 0 && !slices.Contains(aliases, s.cfg.Alias) {

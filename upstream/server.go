@@ -54,9 +54,10 @@ type server struct {
 	failures  int // starts that failed, ever
 	sess      *session
 	lastErr   *Error
-	settled   bool // it has listed its tools, or failed once
+	settled   bool // it has listed its tools, or will not do so soon
 	told      bool // and the owner of the pool has been told
 	listed    bool
+	unlisted  bool // the last listing on this connection failed
 	shown     bool // and the owner of the pool has been told
 	listing   Listing
 	problems  []string
@@ -166,7 +167,9 @@ func (s *server) run(ctx context.Context) {
 func (s *server) fall(err *Error, next time.Time) {
 	s.update(func() {
 		crashed := s.sess != nil
-		s.lastErr, s.sess, s.settled, s.nextTry = err, nil, true, next
+		s.lastErr, s.sess, s.nextTry = err, nil, next
+		// Programs exist that end at their first start and come up at the next.
+		s.settled = s.settled || s.starts > 1 || hopeless(err, next)
 		switch soon := time.Until(next) <= 0; {
 		case crashed && soon && s.lazy():
 			s.state = Idle
@@ -177,6 +180,12 @@ func (s *server) fall(err *Error, next time.Time) {
 			s.failures++
 		}
 	})
+}
+
+// hopeless reports whether a server that went away with err is not worth a wait
+// for its next start.
+func hopeless(err *Error, next time.Time) bool {
+	return err.Kind == Unauthorized || time.Until(next) > patience
 }
 
 // waitWanted waits until a call needs a lazy server.
@@ -262,7 +271,7 @@ func (s *server) lastWords(err error) error {
 func (s *server) serve(ctx context.Context, sess *session) *Error {
 	defer sess.listen(ctx)()
 	told := sess.grant(ctx, s.wishes.now(), wish{})
-	s.update(func() { s.state, s.sess = Ready, sess })
+	s.update(func() { s.state, s.sess, s.unlisted = Ready, sess, false })
 	sess.grant(ctx, s.wishes.now(), told) // what was wished for while nobody could be told
 	s.log.Info("server ready", "protocol", sess.version)
 	due := time.NewTimer(0)
@@ -307,7 +316,7 @@ func (s *server) list(ctx context.Context, sess *session) (again time.Duration, 
 			e = refused
 		}
 		s.log.Warn("tools not listed", "err", err)
-		s.update(func() { s.lastErr, s.settled = e, true })
+		s.update(func() { s.lastErr, s.settled, s.unlisted = e, true, true })
 		return 0, false
 	}
 	s.update(func() { again = s.publish(found, sess) })
@@ -337,7 +346,7 @@ func (s *server) publish(found found, sess *session) (again time.Duration) {
 		l.Generation++
 	}
 	s.listed, s.listing, s.problems = true, l, found.problems
-	s.suspect, s.emptyFrom, s.lastErr = "", time.Time{}, nil
+	s.suspect, s.emptyFrom, s.lastErr, s.unlisted = "", time.Time{}, nil, false
 	return 0
 }
 
@@ -527,17 +536,15 @@ func (s *server) settle(ctx context.Context) error {
 	}
 }
 
-// show is settle, and starts a server that waits for its first call.
+// show waits until the server has listed its tools, or will not do so soon, and
+// starts one that waits for its first call.
 func (s *server) show(ctx context.Context) error {
-	if !s.lazy() {
-		return s.settle(ctx)
-	}
 	s.mu.Lock()
-	failed := s.failures
+	borne := max(s.failures, 1)
 	for {
 		changed := s.changed
-		done := s.gone != nil || s.shown || s.state == Stopped || s.failures > failed || s.state == Failed && time.Until(s.nextTry) > patience ||
-			s.state == Ready && s.lastErr != nil && s.lastErr.Kind == Invalid // the listing failed
+		done := s.gone != nil || s.shown || s.state == Stopped || s.failures > borne ||
+			s.state == Ready && s.unlisted || s.state == Failed && hopeless(s.lastErr, s.nextTry)
 		s.mu.Unlock()
 		if done {
 			return nil

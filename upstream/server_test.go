@@ -137,6 +137,33 @@ func TestCallWaitsThroughAShortPause(t *testing.T) {
 	})
 }
 
+func TestTheSecondStartIsWaitedForAndNoThird(t *testing.T) {
+	for _, fails := range []int{1, 2} {
+		for _, lazy := range []bool{false, true} {
+			n := 0
+			good := inMemory(fakemcp.Config{})
+			open := func(s *server) (conn, error) {
+				if n++; n <= fails {
+					return nil, errors.New("no luck")
+				}
+				return good(s)
+			}
+			bubble(t, Server{Lazy: lazy}, Options{}, open, func(t *testing.T, r *rig) {
+				wait := func(ctx context.Context) error { return r.Settled(ctx) }
+				if lazy {
+					wait = func(ctx context.Context) error { return r.Shown(ctx, "a") }
+				}
+				if err := wait(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if _, listed := r.Listing("a"); listed != (fails == 1) || n != 2 {
+					t.Errorf("%d starts fail, lazy %v: listed %v after %d", fails, lazy, listed, n)
+				}
+			})
+		}
+	}
+}
+
 func TestHealthForgivesWhatWasBefore(t *testing.T) {
 	open := peer(func(func(string), jsonrpc.Message) {})
 	bubble(t, Server{}, Options{Backoff: func(int) time.Duration { return time.Hour }}, open, func(t *testing.T, r *rig) {

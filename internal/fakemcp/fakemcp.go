@@ -47,6 +47,7 @@ type Config struct {
 // its exit status. The words of -fault, several with commas between:
 //
 //	exit        ends at once with status 3 and a line on stderr
+//	exit-first  ends at once with status 3 where -starts tells of no start before
 //	exit-init   ends with status 4 when initialize arrives
 //	half-init   writes half an answer to initialize, then ends with status 5
 //	hang-init   never answers initialize
@@ -163,11 +164,17 @@ func (s *fake) begin() error {
 		}
 		pids += fmt.Sprintf("%d\n", cmd.Process.Pid)
 	}
+	first := false
 	if s.c.Starts != "" {
 		f, err := os.OpenFile(s.c.Starts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}
+		before, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		first = before.Size() == 0
 		if _, err = f.WriteString(pids); err != nil {
 			return err
 		}
@@ -176,7 +183,7 @@ func (s *fake) begin() error {
 		}
 	}
 	s.flood(s.c.Stderr)
-	if s.has("exit") {
+	if s.has("exit") || first && s.has("exit-first") {
 		fmt.Fprintln(s.errs, "cannot open the \x1b[31mdatabase")
 		os.Exit(3)
 	}
