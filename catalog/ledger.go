@@ -91,11 +91,14 @@ func readAtMost(path string, n int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read from
-	text, err := io.ReadAll(io.LimitReader(f, n+1))
-	if err == nil && int64(len(text)) > n {
+	var text bytes.Buffer
+	if info, err := f.Stat(); err == nil {
+		text.Grow(int(min(info.Size(), n)) + bytes.MinRead)
+	}
+	if _, err = text.ReadFrom(io.LimitReader(f, n+1)); err == nil && int64(text.Len()) > n {
 		err = fmt.Errorf("%s is larger than %d bytes", path, n)
 	}
-	return text, err
+	return text.Bytes(), err
 }
 
 // Update changes the lock. It hands edit what is in the file, with no other

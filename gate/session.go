@@ -169,7 +169,13 @@ func (s *Session) ListTools(ctx context.Context) (json.RawMessage, error) {
 }
 
 func (s *Session) newList(ctx context.Context) json.RawMessage {
-	list := []byte{'['}
+	size := 16 << 10 // of the gate's own tools
+	if s.profile.exposure() != Meta {
+		for _, e := range s.set().Entries() {
+			size += len(e.Raw) + 64
+		}
+	}
+	list := append(make([]byte, 0, size), '[')
 	add := func(raw json.RawMessage) {
 		if len(list) > 1 {
 			list = append(list, ',')

@@ -396,6 +396,7 @@ func (e *engine) runServers(ctx context.Context) error {
 		}
 	}
 	if e.working {
+		collectAsUsual()
 		e.group.Go(func() error { e.rest(ctx); return nil })
 	}
 	return e.pool.Run(ctx)
