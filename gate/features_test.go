@@ -410,7 +410,9 @@ func TestChangesAreToldOnceAndOnlyWhenSomethingIsDifferent(t *testing.T) {
 	})
 }
 
-func TestUpdatesGoToThoseWhoFollow(t *testing.T) {
+func TestUpdatesGoToThoseWhoFollow(t *testing.T) { synctest.Test(t, updatesGoToThoseWhoFollow) }
+
+func updatesGoToThoseWhoFollow(t *testing.T) {
 	c, r, s := openShop(t, nil)
 	other := r.open(t, Identity{Principal: "other", Scope: policy.ScopeRead})
 	var mine, theirs []string
@@ -438,6 +440,7 @@ func TestUpdatesGoToThoseWhoFollow(t *testing.T) {
 	if e := s.Unsubscribe(t.Context(), "mcp-gate://hub/doc://one"); e != nil {
 		t.Error(e)
 	}
+	time.Sleep(time.Second)
 	r.gate.Notice(t.Context(), "hub", "notifications/resources/updated", json.RawMessage(`{"uri":"doc://one"}`))
 	if len(mine) != 1 || len(theirs) != 2 {
 		t.Errorf("after one left: %q and %q", mine, theirs)
@@ -453,6 +456,57 @@ func TestUpdatesGoToThoseWhoFollow(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("servers were told %q, want %q", got, want)
 	}
+}
+
+// A server that tells of a change without a pause costs the client a few notices,
+// and the last of them comes after the last change.
+func TestUpdatesWithoutEndAreToldNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, r, s := openShop(t, nil)
+		heard := make(chan string, 100)
+		t.Cleanup(s.Listen(&Listener{Tell: func(_ string, params json.RawMessage) { heard <- string(params) }}))
+		told := func() (all []string) {
+			synctest.Wait()
+			for len(heard) > 0 {
+				all = append(all, <-heard)
+			}
+			return all
+		}
+		if e := s.Subscribe(t.Context(), "mcp-gate://hub/doc://one"); e != nil {
+			t.Fatal(e)
+		}
+		changed := func(uri string) {
+			r.gate.Notice(t.Context(), "hub", "notifications/resources/updated", json.RawMessage(`{"uri":"`+uri+`"}`))
+		}
+		const one, part = `{"uri":"mcp-gate://hub/doc://one"}`, `{"uri":"mcp-gate://hub/doc://one/a"}`
+		for range 10_000 {
+			changed("doc://one/a")
+			time.Sleep(time.Millisecond)
+		}
+		if got := told(); len(got) < 4 || len(got) > 8 || got[0] != part {
+			t.Errorf("told %q in 10 s", got)
+		}
+		time.Sleep(maxUpdatePause)
+		if got := told(); !slices.Equal(got, []string{part}) {
+			t.Errorf("the last change gave %q", got)
+		}
+		time.Sleep(2 * maxUpdatePause)
+		for _, uri := range []string{"doc://one/a", "doc://one/a", "doc://one/b"} {
+			changed(uri)
+		}
+		time.Sleep(updatePause)
+		if got := told(); !slices.Equal(got, []string{part, one}) {
+			t.Errorf("two parts gave %q", got)
+		}
+		changed("doc://one")
+		if e := s.Unsubscribe(t.Context(), "mcp-gate://hub/doc://one"); e != nil {
+			t.Error(e)
+		}
+		time.Sleep(time.Minute)
+		if got := told(); len(got) != 0 {
+			t.Errorf("told of what is not followed any more: %q", got)
+		}
+	})
 }
 
 func ownerSays(tool string, e engagement.Egress) func(string) (o catalog.Override) {

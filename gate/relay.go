@@ -686,14 +686,15 @@ func (g *Gate) updated(server string, of *Session, params json.RawMessage) {
 			if w.server != server || !partOf(uri, w.name) {
 				continue
 			}
-			tells, named := params, uri
-			if !s.mayPass(server, params) { // what the client follows tells it enough
-				tells, named = memberOnly("uri", w.name), w.name
+			told := update{uri: w.name, params: memberOnly("uri", w.name)} // tells enough to who follows it
+			if s.mayPass(server, params) {
+				told = update{uri, params}
 			}
-			out, err := renamed(tells, "uri", named, s.outName(server, Resources, named))
-			if err == nil {
-				s.side.tell("notifications/resources/updated", out, s.outName(server, Resources, w.name))
-			}
+			s.side.update(w, told, func(u update) {
+				if out, err := renamed(u.params, "uri", u.uri, s.outName(server, Resources, u.uri)); err == nil {
+					s.side.tell("notifications/resources/updated", out, s.outName(server, Resources, w.name))
+				}
+			})
 		}
 	}
 }
@@ -864,6 +865,7 @@ type side struct {
 	level     string     // of logs, "" where the client never said
 	gave      map[Kind]string
 	follows   map[watch]int
+	updates   map[watch]*updating
 	listeners []*Listener
 	samplings map[string][]time.Time // of the last samplingsWithin, by server
 }
@@ -994,6 +996,62 @@ func (d *side) followed() []watch {
 		all = append(all, w)
 	}
 	return all
+}
+
+// update is what a server says of a resource that changed.
+type update struct {
+	uri    string // as the server has it
+	params json.RawMessage
+}
+
+// updating is what is told of a resource that has changed a moment ago.
+type updating struct {
+	pause time.Duration
+	next  *update // what came since
+}
+
+// How long a change is kept back where another was just told. A server that goes
+// on costs its client less and less; the last change is always told.
+const (
+	updatePause    = 250 * time.Millisecond
+	maxUpdatePause = 4 * time.Second
+)
+
+// update tells of a change at once, or, where one was told just now, after a pause
+// and together with what comes until then.
+func (d *side) update(w watch, u update, tell func(update)) {
+	d.mu.Lock()
+	now := d.updates[w]
+	if now != nil {
+		if now.next != nil && now.next.uri != u.uri { // of several parts: the whole
+			u = update{w.name, memberOnly("uri", w.name)}
+		}
+		now.next = &u
+		d.mu.Unlock()
+		return
+	}
+	if d.updates == nil {
+		d.updates = map[watch]*updating{}
+	}
+	now = &updating{pause: updatePause}
+	d.updates[w] = now
+	d.mu.Unlock()
+	tell(u)
+	var next func()
+	next = func() {
+		d.mu.Lock()
+		u := now.next
+		if now.next = nil; u == nil || d.follows[w] == 0 {
+			delete(d.updates, w)
+			d.mu.Unlock()
+			return
+		}
+		now.pause = min(2*now.pause, maxUpdatePause)
+		time.AfterFunc(now.pause, next)
+		d.mu.Unlock()
+		tell(*u)
+	}
+	time.AfterFunc(updatePause, next)
 }
 
 // leave ends what the session followed, and the connections that it had for

@@ -146,6 +146,36 @@ func (c *calls) asked(r *running) (answered func(context.Context)) {
 	}
 }
 
+// What a server may say unasked. One that goes on beyond it is read no faster, or
+// it would have a core to itself; what it answers waits with it.
+const (
+	noticeBurst = 10_000
+	noticeRate  = 5_000 // a second
+	noticeLag   = 20    // how many are owed before a pause is worth one
+)
+
+// pace counts what a server says unasked. Safe for concurrent use.
+type pace struct {
+	mu   sync.Mutex
+	left float64 // of the burst; below 0 it is ahead of its rate
+	last time.Time
+}
+
+// next counts one more and returns how long to wait before the one after it.
+func (p *pace) next(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last.IsZero() {
+		p.left = noticeBurst
+	}
+	p.left = min(p.left+now.Sub(p.last).Seconds()*noticeRate, noticeBurst) - 1
+	p.last = now
+	if p.left > -noticeLag {
+		return 0
+	}
+	return time.Duration(-p.left / noticeRate * float64(time.Second))
+}
+
 // inbound handles what a server sends unasked on one connection.
 type inbound struct {
 	s     *server
@@ -174,6 +204,9 @@ func (in *inbound) close() {
 // notification takes one notification; find returns the pending request that
 // was given a progress token, or nil. Call is as in request.
 func (in *inbound) notification(m jsonrpc.Message, find func(token string) *pending, call context.Context) {
+	if pause := in.s.pace.next(time.Now()); pause > 0 {
+		wait(in.ctx, pause)
+	}
 	switch m.Method {
 	case "notifications/progress":
 		if p := find(textMember(m.Params, "progressToken")); p == nil || !p.queue(m.Params) {

@@ -40,6 +40,7 @@ type server struct {
 	relist chan struct{} // the listing may have changed
 	calls  calls
 	wishes wishes
+	pace   pace
 	owner  any          // whose own connection it is; nil for the pool's
 	base   *server      // the pool's connection beside an owner's
 	asking atomic.Int64 // requests of the server that are being answered

@@ -502,3 +502,24 @@ func FuzzLooseID(f *testing.F) {
 		}
 	})
 }
+
+// A server says what it likes, and as much as it likes at no more than its rate.
+func TestPaceOfNotices(t *testing.T) {
+	var p pace
+	start := time.Now()
+	now := start
+	for range noticeBurst {
+		if pause := p.next(now); pause > 0 {
+			t.Fatalf("a burst waits %v", pause)
+		}
+	}
+	for range 10 * noticeRate {
+		now = now.Add(p.next(now))
+	}
+	if took := now.Sub(start); took < 9*time.Second || took > 11*time.Second {
+		t.Errorf("%d notices took %v", 10*noticeRate, took)
+	}
+	if pause := p.next(now.Add(time.Hour)); pause > 0 {
+		t.Errorf("after an hour one waits %v", pause)
+	}
+}
