@@ -25,7 +25,7 @@ const (
 
 	codeUnsupportedVersion = -32022
 
-	// probeTimeout is how long a server may keep silent about
+	// probeTimeout is how long a server over stdio may keep silent about
 	// server/discover before it is taken for an older one.
 	probeTimeout = 5 * time.Second
 )
@@ -86,7 +86,7 @@ func (x *session) shakeHands(ctx context.Context, era Era) error {
 // discover asks for a modern server. An error that wraps errNotModern means
 // that an older one is there.
 func (x *session) discover(ctx context.Context) error {
-	probe, cancel := context.WithTimeout(ctx, probeTimeout)
+	probe, cancel := context.WithTimeout(ctx, x.s.probe())
 	defer cancel()
 	x.modern = true
 	x.conn.agreed(modernVersion, true)
@@ -110,6 +110,16 @@ func (x *session) discover(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errNotModern, err)
 	}
 	return err
+}
+
+// probe is how long a server may keep silent about server/discover. Over HTTP
+// every request has a response, an older server's as well, so that silence says
+// no more than that the server is busy; it leaves as much time for initialize.
+func (s *server) probe() time.Duration {
+	if s.cfg.URL != "" {
+		return max(probeTimeout, s.cfg.StartTimeout/2)
+	}
+	return probeTimeout
 }
 
 // takesModern reports whether a refusal of the version names the very version

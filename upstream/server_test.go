@@ -310,6 +310,26 @@ func TestEras(t *testing.T) {
 	}
 }
 
+// Over HTTP a server that is slow to answer is not an older one.
+func TestABusyServerOverHTTPIsNoOlderOne(t *testing.T) {
+	busy := peer(func(say func(string), m jsonrpc.Message) {
+		if m.Method == "server/discover" {
+			time.Sleep(2 * probeTimeout)
+			say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}}`)
+		}
+	})
+	open := func(s *server) (conn, error) {
+		s.cfg.URL = "http://in-memory/mcp"
+		return busy(s)
+	}
+	bubble(t, Server{Era: Auto}, Options{}, open, func(t *testing.T, r *rig) {
+		r.settled()
+		if st := r.Status()[0]; st.Protocol != modernVersion || st.Starts != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
 func TestSilenceAboutTheProbe(t *testing.T) {
 	var began time.Time
 	open := peer(func(_ func(string), m jsonrpc.Message) {
