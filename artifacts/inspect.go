@@ -278,6 +278,7 @@ func (in *inspector) block(at string, raw []byte) {
 		return
 	}
 	p.Claimed = unquoted(f.mime)
+	defer func(before int) { in.wide = min(in.wide, before+1) }(in.wide)
 	known := map[string]bool{"type": true}
 	switch unquoted(f.kind) {
 	case "text":
@@ -312,9 +313,18 @@ func (in *inspector) partOf(p *Part, look func()) {
 // others looks at the members of a block beside the known ones.
 func (in *inspector) others(block []byte, known map[string]bool) {
 	eachMember(block, func(name string, value []byte) {
-		if !known[name] {
-			in.value(value, 1)
+		if known[name] {
+			return
 		}
+		in.fields = 0
+		in.value(value, 1)
+		if name != "_meta" {
+			return
+		}
+		if in.fields >= minFields { // a row beside each text
+			in.wide++
+		}
+		in.keep(value)
 	})
 }
 
@@ -336,6 +346,11 @@ func (in *inspector) blockText(text []byte) {
 	if len(text) > 0 && text[0] == '{' && in.fields >= minFields {
 		in.wide++
 	}
+	in.keep(text)
+}
+
+// keep keeps a short text for the look at those of all blocks together.
+func (in *inspector) keep(text []byte) {
 	if len(text) <= 1<<12 && in.joined < 1<<20 {
 		in.texts = append(in.texts, text)
 		in.joined += len(text)
@@ -362,7 +377,7 @@ func (in *inspector) together() {
 	}
 	in.all = in.all.Union(in.found)
 	for i := range in.parts {
-		if in.parts[i].Kind == PartText {
+		if in.parts[i].Kind == PartText || in.wide >= minRows {
 			in.parts[i].Classes = in.parts[i].Classes.Union(in.found)
 		}
 	}
@@ -447,6 +462,11 @@ func (in *inspector) text(b []byte, layer int) {
 	in.marks = in.marks.plus(markText(b, has))
 	in.records(b, has, layer)
 	in.encoded(b, has, layer)
+	if plain := revealed(b, has); plain != nil && in.afford(len(plain)) {
+		has := countBytes(plain)
+		in.records(plain, has, layer)
+		in.encoded(plain, has, layer)
+	}
 }
 
 // records looks for rows in text, until some were found.

@@ -108,6 +108,14 @@ func TestRecordsAreFoundInEveryEncoding(t *testing.T) {
 		"UTF-16 without a mark":        b64(utf16le(csvRows)[2:]),
 		"gzip in base64":               b64(gzipped(csvRows)),
 		"a PDF in base64":              `{"file":"` + b64([]byte("%PDF-1.7\n"+strings.Repeat("x", 40))) + `"}`,
+		"addresses under names":        `{"Ann":"a@x","Ben":"b@x","Cleo":"c@x","Dan":"d@x","Eve":"e@x","Fay":"f@x"}`,
+		"telephones under names":       `{"Ann":"+41 79 123 45 67","Ben":"+41 79 123 45 68","Cleo":"+41 79 123 45 69","Dan":"+1 (555) 010-9999","Eve":"+41 79 123 45 65","Fay":"+41 79 123 45 64"}`,
+		"names and addresses by turns": `["Ann","ann@x.org","Ben","ben@y.org","Cleo","cleo@z.org"]`,
+		"CSV in full width":            shifted(csvRows, 0xfee0),
+		"commas in full width":         strings.ReplaceAll(csvRows, ",", "，"),
+		"JSON in full width":           shifted(jsonRows, 0xfee0),
+		"CSV in tags":                  shifted(csvRows, 0xe0000),
+		"base64 with zero widths":      strings.Join(strings.Split(b64([]byte(csvRows)), ""), "\u200b"),
 		"a large blob in base64":       `{"file":"` + b64(noise(2000)) + `"}`,
 	} {
 		for where, result := range map[string]json.RawMessage{
@@ -128,6 +136,46 @@ func TestRecordsAreFoundInEveryEncoding(t *testing.T) {
 	}
 }
 
+// shifted is text with its letters, digits and signs of ASCII moved in Unicode.
+func shifted(text string, by rune) string {
+	return strings.Map(func(r rune) rune {
+		if r > ' ' && r < 0x7f {
+			return r + by
+		}
+		return r
+	}, text)
+}
+
+func TestARowBesideEachBlock(t *testing.T) {
+	beside := func(member string, values ...string) json.RawMessage {
+		var blocks []string
+		for _, v := range values {
+			blocks = append(blocks, `{"type":"text","text":"ok",`+quote(member)+`:`+v+`}`)
+		}
+		return json.RawMessage(`{"content":[` + strings.Join(blocks, ",") + `]}`)
+	}
+	for _, c := range []struct {
+		what   string
+		result json.RawMessage
+		want   bool
+	}{
+		{"rows", beside("_meta", `{"name":"Ann","mail":"a@x"}`, `{"name":"Ben","mail":"b@x"}`, `{"name":"Cleo","mail":"c@x"}`), true},
+		{"two of them", beside("_meta", `{"name":"Ann","mail":"a@x"}`, `{"name":"Ben","mail":"b@x"}`), false},
+		{"one field", beside("_meta", `{"cache":"short"}`, `{"cache":"short"}`, `{"cache":"long"}`), false},
+		{"annotations", beside("annotations", `{"audience":["user"],"priority":0.5}`, `{"audience":["user"],"priority":0.5}`, `{"audience":["user"],"priority":1}`), false},
+	} {
+		found := Inspect(c.result)
+		if got := found.Classes.Has(engagement.RowLevel); got != c.want {
+			t.Errorf("%s: rows %v, want %v", c.what, got, c.want)
+		}
+		for _, p := range found.Parts {
+			if p.Classes.Has(engagement.RowLevel) != c.want {
+				t.Errorf("%s: %s has %v", c.what, p.Pointer, p.Classes)
+			}
+		}
+	}
+}
+
 func TestWhatIsNoTableIsNotTakenForOne(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":                   "",
@@ -137,6 +185,10 @@ func TestWhatIsNoTableIsNotTakenForOne(t *testing.T) {
 		"a greeting":                "Dear Ada,\n\nthank you for the note, it helped.\n\nBest regards,\nBen",
 		"a JSON object":             `{"id":42,"state":"open","url":"https://example.com/42","labels":["bug"]}`,
 		"a pretty JSON object":      "{\n  \"id\": 42,\n  \"state\": \"open\",\n  \"a\": [1, 2],\n  \"b\": [3, 4, 5],\n  \"n\": 3\n}",
+		"who did what in a commit":  `{"author":"a@x.org","committer":"b@x.org","reviewer":"c@x.org"}`,
+		"versions of packages":      `{"a":"a@1.2.3","b":"b@4.0.1","c":"c@1.0.0","d":"d@2.1.0","e":"e@5.5.5","f":"f@0.1.0"}`,
+		"prose in Chinese":          "今天早上，服务已经恢复，所有测试通过。\n如果还有问题，请联系我们，谢谢。\n明天下午，我们会更新文档，并通知大家。\n",
+		"emoji that are joined":     "👩‍👩‍👧 👨‍👩‍👦 👩‍🔬 fine, 👩‍🚀 and, 👨‍🍳\nall of, 👩‍🎓 it, done\n",
 		"two records":               `[{"id":1,"name":"Ada"},{"id":2,"name":"Ben"}]`,
 		"a heading and two rows":    "| id | name |\n|---|---|\n| 1 | Ada |\n| 2 | Ben |\n",
 		"a list of names":           `["ada","ben","cleo","dora"]`,

@@ -700,6 +700,62 @@ func plainer(text []byte, has *census) []byte {
 	return nil
 }
 
+// revealed returns text with the letters, digits and signs of ASCII in the place of
+// those that only look or hide like them, and without what is not seen at all: full
+// width, tags, zero width. It is nil where there are few of them. A full-width sign
+// between letters of another script is that script's own.
+func revealed(text []byte, has *census) []byte {
+	const least = 2 * minRows
+	unseen := has.of("\x8b\x8c\x8d\x8e\x8f\xa0\xa1\xa2\xa3\xa4\xaa\xab\xac\xad\xae")
+	if int(has[0xef]) < least && int(has[0xf3]) < least && (int(has[0xe2]) < least || unseen < least) {
+		return nil
+	}
+	var out []byte
+	changed, kept := 0, 0
+	for i := unusual(text, 0); i < len(text); i = unusual(text, i) {
+		r, size := utf8.DecodeRune(text[i:])
+		var plain byte
+		switch {
+		case r >= 0xff01 && r <= 0xff5e:
+			plain = byte(r - 0xfee0)
+			if !isWord(plain) && (i == 0 || i+size == len(text) || !latin(text[:i], true) || !latin(text[i+size:], false)) {
+				plain = 0
+			}
+		case r >= 0xe0020 && r <= 0xe007e:
+			plain = byte(r - 0xe0000)
+		case r >= 0x200b && r <= 0x200f, r >= 0x2060 && r <= 0x2064, r >= 0x202a && r <= 0x202e, r == 0xfeff:
+		default:
+			i += size
+			continue
+		}
+		if plain == 0 && r >= 0xff01 && r <= 0xff5e {
+			i += size
+			continue
+		}
+		changed++
+		out = append(out, text[kept:i]...)
+		if plain != 0 {
+			out = append(out, plain)
+		}
+		i += size
+		kept = i
+	}
+	if changed < least {
+		return nil
+	}
+	return append(out, text[kept:]...)
+}
+
+// latin reports whether text ends, or begins, with a letter, digit or sign of ASCII
+// or one of its full width.
+func latin(text []byte, end bool) bool {
+	r, _ := utf8.DecodeRune(text)
+	if end {
+		r, _ = utf8.DecodeLastRune(text)
+	}
+	return r < utf8.RuneSelf || r >= 0xff01 && r <= 0xff5e
+}
+
 // from85 decodes Ascii85 between its own marks.
 func from85(text []byte) ([]byte, bool) {
 	i := bytes.Index(text, []byte("<~"))

@@ -46,14 +46,16 @@ type frame struct {
 	schema  bool   // all names are words of JSON Schema, "type" among them
 	typed   bool
 
-	kinds  uint64 // which of the first 64 elements are strings
-	leaves int    // scalars inside, at any depth
-	longer int    // elements that are objects with a column of one length, and that length
-	column int
-	said   int      // names of two or more words
-	listed int      // names that hold what keeps fields apart
-	stems  []string // names with their digits taken out, and how often each came
-	times  []int
+	kinds   uint64 // which of the first 64 elements are strings
+	reach   uint64 // which of them say how somebody is reached
+	reached int    // elements that do, or values of members
+	leaves  int    // scalars inside, at any depth
+	longer  int    // elements that are objects with a column of one length, and that length
+	column  int
+	said    int      // names of two or more words
+	listed  int      // names that hold what keeps fields apart
+	stems   []string // names with their digits taken out, and how often each came
+	times   []int
 
 	kids, kidFields int    // members that are objects with one set of names, and how many names
 	kidNames        uint64 // that set
@@ -177,16 +179,55 @@ func (f *frame) flatRows() bool {
 				wide++
 			}
 		}
-		return wide >= minFields || f.n >= madeLeast && f.scalars == f.n && f.said*2 >= f.n
+		return wide >= minFields || f.n >= madeLeast && f.scalars == f.n && (f.said*2 >= f.n || f.reached == f.n)
+	}
+	if f.reached >= minRows && f.strings == f.n && f.n == f.scalars && f.turns(f.reach, minRows) {
+		return true
 	}
 	if f.strings == 0 || f.strings == f.n || f.scalars != f.n || f.n < minFields*madeLeast {
 		return false
 	}
+	return f.turns(f.kinds, madeLeast)
+}
+
+// turns reports whether elements are of one kind and of the other by turns, as
+// often as that.
+func (f *frame) turns(bits uint64, least int) bool {
 	kinds := make([]bool, min(f.n, 64))
 	for i := range kinds {
-		kinds[i] = f.kinds>>i&1 == 1
+		kinds[i] = bits>>i&1 == 1
 	}
-	return periodic(kinds, madeLeast)
+	return periodic(kinds, least)
+}
+
+// isReach reports whether a string is all of an address or a telephone number.
+func isReach(quoted []byte) bool {
+	const longest = 80
+	if len(quoted) < 5 || len(quoted) > longest {
+		return false
+	}
+	text := quoted[1 : len(quoted)-1]
+	if text[0] == '+' {
+		digits := 0
+		for _, c := range text[1:] {
+			if isDigit(c) {
+				digits++
+			} else if bytes.IndexByte([]byte(" -./()"), c) < 0 {
+				return false
+			}
+		}
+		return digits >= 7
+	}
+	at := bytes.IndexByte(text, '@')
+	if at <= 0 || at+1 == len(text) || isDigit(text[at+1]) { // name@1.2 is a version
+		return false
+	}
+	for i, c := range text {
+		if i != at && !isWord(c) && bytes.IndexByte([]byte(".+-"), c) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // asBytes returns what an array of numbers is that are all bytes.
@@ -218,6 +259,12 @@ func (in *inspector) scalar(value []byte, kind byte, base, layer int) {
 		f := &in.frames[len(in.frames)-1]
 		f.scalars++
 		f.leaves++
+		if kind == '"' && isReach(value) {
+			f.reached++
+			if !f.object {
+				f.reach |= 1 << min(f.n, 64)
+			}
+		}
 		if !f.object {
 			if kind == '"' {
 				f.strings++
