@@ -146,7 +146,7 @@ func (d *Ledger) Take(o Offer) (Judgement, error) {
 	if err != nil {
 		return j, err
 	}
-	if _, known := l.Servers[o.Key]; !known {
+	if r, known := l.Servers[o.Key]; !known || r.Bare {
 		d.noteBare(o)
 	}
 	if j.Record == nil {

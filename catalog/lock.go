@@ -30,6 +30,9 @@ type Record struct {
 	ServerID     string         // of the server whose definitions these were, 64 hex digits
 	Tools        map[string]Pin // by the tool's own name
 	Instructions *PinnedText    // nil: none were accepted
+	// Bare says that the server had instructions and no tools: tools that it
+	// shows later are seen for the first time.
+	Bare bool
 }
 
 // Pin is one accepted definition: which bytes, and the class it was accepted
@@ -79,7 +82,11 @@ func (l Lock) Encode() ([]byte, error) {
 	for _, key := range slices.Sorted(maps.Keys(l.Servers)) {
 		r := l.Servers[key]
 		name := string(strictjson.AppendString(nil, key))
-		b = fmt.Appendf(b, "server %s %s\n", name, r.ServerID)
+		b = fmt.Appendf(b, "server %s %s", name, r.ServerID)
+		if r.Bare {
+			b = append(b, " bare"...)
+		}
+		b = append(b, '\n')
 		if t := r.Instructions; t != nil {
 			b = fmt.Appendf(b, "instructions %s %s %s", name, t.Digest, strictjson.AppendString(nil, t.Text))
 			b = appendDespite(b, t.Despite)
@@ -123,7 +130,7 @@ func (r Record) equal(s Record) bool {
 	same := func(a, b *PinnedText) bool {
 		return a == b || a != nil && b != nil && a.Digest == b.Digest && a.Text == b.Text && slices.Equal(a.Despite, b.Despite)
 	}
-	return r.ServerID == s.ServerID && same(r.Instructions, s.Instructions) && maps.EqualFunc(r.Tools, s.Tools, func(a, b Pin) bool {
+	return r.ServerID == s.ServerID && r.Bare == s.Bare && same(r.Instructions, s.Instructions) && maps.EqualFunc(r.Tools, s.Tools, func(a, b Pin) bool {
 		return a.Digest == b.Digest && a.Permission == b.Permission && a.Egress == b.Egress && a.Domains == b.Domains && slices.Equal(a.Despite, b.Despite)
 	})
 }
@@ -204,14 +211,19 @@ func (p *lockParser) server(l lockLine) error {
 	if err != nil {
 		return err
 	}
+	bare := strings.HasSuffix(l.text, " bare")
+	if bare {
+		l.pass("bare")
+	}
 	if err := l.end(); err != nil {
 		return err
 	}
-	if r, twice := p.lock.Servers[key]; twice && r.ServerID != id {
+	r, twice := p.lock.Servers[key]
+	if twice && r.ServerID != id {
 		return l.twice("server "+key, p.lines)
 	}
 	p.lines["server "+key] = l.no
-	p.lock.Servers[key] = Record{ServerID: id, Tools: map[string]Pin{}}
+	p.lock.Servers[key] = Record{ServerID: id, Tools: map[string]Pin{}, Bare: bare && (r.Bare || !twice)} // who has seen tools is right
 	return nil
 }
 

@@ -95,9 +95,12 @@ func TestTheTextOfALock(t *testing.T) {
 			"Weird one": {Digest: d, Permission: engagement.Destructive, Egress: engagement.Metadata, Despite: []string{"ansi", "bidi"}},
 		}},
 		"Files/A": {ServerID: d},
+		"Words":   {ServerID: d, Instructions: &PinnedText{Digest: d, Text: "Hi."}, Bare: true},
 	}}
 	want := strings.ReplaceAll(`mcp-gate lock 1
 server "Files/A" D
+server "Words" D bare
+instructions "Words" D "Hi."
 server "github" D
 instructions "github" D "Read <first>\n"
 tool "github" "Weird one" D destructive metadata - despite:ansi,bidi

@@ -100,13 +100,18 @@ func (j Judgement) State(tool string) State {
 //
 // A key that the lock does not have is seen for the first time: what it shows
 // is accepted and to be recorded, unless it is to be accepted by hand or a
-// blocking finding holds it. An empty first answer is no sight at all, since
-// servers give one while they warm up. Under a known key nothing is recorded
+// blocking finding holds it. An empty first answer is no sight of its tools, since
+// servers give one while they warm up; its instructions are recorded alone then,
+// if it has any. Under a known key nothing is recorded
 // without a person: a definition that differs, one that was not there, and one
 // that has a new finding are held one by one. What was accepted from another
 // server, or with a lock that cannot be read, counts as not accepted.
 func (l Lock) Judge(o Offer) Judgement {
 	r, known := l.Servers[o.Key]
+	bare := r.Bare && len(r.Tools) == 0 // or a merge has brought some
+	if bare && r.ServerID != o.ServerID {
+		r, known, bare = Record{}, false, false
+	}
 	first := l.Broken == nil && !known
 	void := ""
 	switch {
@@ -115,14 +120,22 @@ func (l Lock) Judge(o Offer) Judgement {
 	case known && r.ServerID != o.ServerID:
 		void = "its server is started in another way than when it was accepted"
 	case first && o.Manual:
-		void = "this server's tools are accepted by hand"
+		void = byHand
 	}
-	j := Judgement{Tools: l.tools(o, r, void, first), Instructions: judgeText(o, r.Instructions, void, first)}
-	if first && !o.Manual && len(j.Tools) > 0 {
-		j.Record = firstRecord(o, j)
+	j := Judgement{Instructions: judgeText(o, r.Instructions, void, first)}
+	if bare && l.Broken == nil {
+		if first = true; o.Manual {
+			void = byHand
+		}
+	}
+	j.Tools = l.tools(o, r, void, first)
+	if first && !o.Manual && (len(j.Tools) > 0 || !known && j.Instructions.State == Accepted) {
+		j.Record = firstRecord(o, j, r.Instructions)
 	}
 	return j
 }
+
+const byHand = "this server's tools are accepted by hand"
 
 func (l Lock) tools(o Offer, r Record, void string, first bool) []Status {
 	alias := Alias(o.Key)
@@ -193,15 +206,16 @@ func judgeText(o Offer, pinned *PinnedText, void string, first bool) TextStatus 
 }
 
 // firstRecord is what is written down of a server at first sight. Where all of
-// its tools are held it still is one: what comes later is no first sight.
-func firstRecord(o Offer, j Judgement) *Record {
-	r := &Record{ServerID: o.ServerID, Tools: map[string]Pin{}}
+// its tools are held it still is one: what comes later is no first sight. Text is
+// what was accepted of it while it had none.
+func firstRecord(o Offer, j Judgement, text *PinnedText) *Record {
+	r := &Record{ServerID: o.ServerID, Tools: map[string]Pin{}, Instructions: text, Bare: len(j.Tools) == 0}
 	for _, s := range j.Tools {
 		if s.State == Accepted {
 			r.Tools[s.ID.Tool] = s.Offered.pin(nil)
 		}
 	}
-	if j.Instructions.State == Accepted {
+	if text == nil && j.Instructions.State == Accepted {
 		r.Instructions = pinText(o.Instructions, nil)
 	}
 	return r
@@ -283,7 +297,7 @@ func (l *Lock) Accept(o Offer, picks ...Pick) error {
 	j := l.Judge(o)
 	r, known := l.Servers[o.Key]
 	if !known || r.ServerID != o.ServerID {
-		r = Record{ServerID: o.ServerID}
+		r = Record{ServerID: o.ServerID, Bare: true}
 	}
 	r.Tools = maps.Clone(r.Tools)
 	if r.Tools == nil {
@@ -294,6 +308,7 @@ func (l *Lock) Accept(o Offer, picks ...Pick) error {
 			return err
 		}
 	}
+	r.Bare = r.Bare && len(o.Tools) == 0
 	if l.Servers == nil {
 		l.Servers = map[string]Record{}
 	}

@@ -155,6 +155,68 @@ func TestInstructionsAreHeldLikeATool(t *testing.T) {
 	}
 }
 
+func TestInstructionsOfAServerWithoutToolsAreOnRecord(t *testing.T) {
+	say := func(text string, definitions ...string) Offer {
+		o := offer(t, definitions...)
+		o.Instructions = text
+		return o
+	}
+	change := func(o Offer, edit func(*Offer)) Offer { edit(&o); return o }
+	bare := after(Lock{}, say("Hi."))
+	if r := bare.Servers["Git Hub"]; !r.Bare || r.Instructions == nil || r.Instructions.Text != "Hi." {
+		t.Fatalf("recorded %+v", r)
+	}
+	for _, tt := range []struct {
+		name  string
+		lock  Lock
+		offer Offer
+		want  string // how text and tools stand, and what the record says then
+	}{
+		{"nothing new", bare, say("Hi."), "accepted [] Hi. bare"},
+		{"its tools are seen for the first time", bare, say("Hi.", toolA), "accepted [a accepted] Hi."},
+		{"the text was not", bare, say("Ho.", toolA), "changed [a accepted] Hi."},
+		{"nor is another one", bare, say("Ho."), "changed [] Hi. bare"},
+		{"tools later are no first sight", after(bare, say("Hi.", toolA)), say("Hi.", toolA, toolB), "accepted [a accepted, b new] Hi."},
+		{"tools are accepted by hand", bare, change(say("Hi.", toolA), func(o *Offer) { o.Manual = true }), "accepted [a new] Hi. bare"},
+		{"all by hand", Lock{}, change(say("Hi."), func(o *Offer) { o.Manual = true }), "new [] -"},
+		{"an unsafe text", Lock{}, change(say("Hi."), func(o *Offer) { o.Blocking = []string{"bidi"} }), "suspect [] -"},
+		{"another server is another first sight", bare, change(say("Ho.", toolA), func(o *Offer) { o.ServerID = serverB }), "accepted [a accepted] Ho."},
+		{"no record that can be read", Lock{Broken: errors.New("line 3")}, say("Hi.", toolA), "new [a new] -"},
+	} {
+		j, record := tt.lock.Judge(tt.offer), "-"
+		if r, ok := after(tt.lock, tt.offer).Servers["Git Hub"]; ok {
+			if record = r.Instructions.Text; r.Bare {
+				record += " bare"
+			}
+		}
+		if got := fmt.Sprintf("%v [%s] %s", j.Instructions.State, standings(j), record); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	text, err := bare.Encode()
+	if err != nil || !strings.Contains(string(text), " bare\n") {
+		t.Fatalf("%v: %s", err, text)
+	}
+	seen := strings.Replace(string(text), " bare\n", "\n", 1)
+	for _, both := range []string{string(text) + seen[len(lockHeader)+1:], seen + string(text)[len(lockHeader)+1:]} {
+		if l, err := ParseLock([]byte(both)); err != nil || l.Servers["Git Hub"].Bare {
+			t.Errorf("whoever has seen tools is right after a merge: %v, %+v", err, l.Servers)
+		}
+	}
+}
+
+func TestAnAcceptedTextOfAServerWithoutToolsIsNoSightOfTools(t *testing.T) {
+	o := offer(t)
+	o.Instructions, o.Blocking = "Hi.", []string{"bidi"}
+	var l Lock
+	if err := l.Accept(o, Pick{Digest: TextDigest("Hi.")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := standings(l.Judge(offer(t, toolA))); got != "a accepted" {
+		t.Errorf("its first tool is %s", got)
+	}
+}
+
 func TestAPersonAcceptsWhatTheyWereShown(t *testing.T) {
 	base := after(Lock{}, offer(t, toolA, toolB))
 	now := offer(t, toolA2, toolC)

@@ -33,7 +33,8 @@ type offering struct {
 	entries      []catalog.Entry // accepted bytes; a tool that was never accepted has none
 	states       map[catalog.ToolID]catalog.State
 	why          map[catalog.ToolID]string // for a person, of what is not accepted
-	instructions string                    // accepted
+	instructions string                    // accepted; of a long text what the record keeps
+	whole        string                    // the same, all of it where the server has shown it
 	live         bool                      // the server has listed its tools since this gate started
 }
 
@@ -65,7 +66,7 @@ func (g *Gate) onRecord(alias string) (offering, bool) {
 		return offering{}, false
 	}
 	entries, text, bare := g.opts.Acceptance.Known(alias)
-	return offering{entries: entries, instructions: text}, bare || len(entries) > 0
+	return offering{entries: entries, instructions: text, whole: text}, bare || len(entries) > 0
 }
 
 // Offer takes the definitions a server lists now, in the server's order. An
@@ -135,7 +136,10 @@ func (g *Gate) judged(s Server, tools []catalog.Tool) offering {
 	o := catalog.NewOffer(tools, s.Trust, g.opts.Caller.About(s.Alias).Instructions, g.acceptedBeside(s.Alias))
 	o.Key, o.ServerID, o.Manual = s.Key, s.ID, s.Manual
 	j, entries, text := g.opts.Acceptance.Offer(s.Alias, o)
-	now.entries, now.instructions = entries, text
+	now.entries, now.instructions, now.whole = entries, text, text
+	if j.Instructions.State == catalog.Accepted {
+		now.whole = j.Instructions.Text
+	}
 	fresh := 0 // that are held now, and were not so before
 	known := map[catalog.ToolID]bool{}
 	for _, e := range entries {

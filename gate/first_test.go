@@ -2,7 +2,13 @@ package gate
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/engagement"
 )
 
 func (c *scripted) Shown(ctx context.Context, _ string) { c.Settled(ctx) }
@@ -26,5 +32,61 @@ func TestServersAreWantedByTheFirstListOrCall(t *testing.T) {
 		default:
 			t.Errorf("%s wants none", what)
 		}
+	}
+}
+
+// written is a record with one text, which Offer holds against what is offered.
+type written struct {
+	text string
+	mute []string // servers that were Silent
+}
+
+func (w *written) Known(string) ([]catalog.Entry, string, bool) { return nil, w.text, w.text != "" }
+func (w *written) Silent(server string)                         { w.mute = append(w.mute, server) }
+func (w *written) Offer(_ string, o catalog.Offer) (j catalog.Judgement, _ []catalog.Entry, _ string) {
+	j.Instructions.Text = o.Instructions
+	if j.Instructions.State = catalog.Changed; strings.HasPrefix(o.Instructions, w.text) {
+		j.Instructions.State = catalog.Accepted
+	}
+	return j, nil, w.text
+}
+
+func TestATransparentServerIsWaitedForOnceAndIsOnRecord(t *testing.T) {
+	const list, find = 10 * time.Second, 3 * time.Second
+	for _, c := range []struct {
+		name, record string
+		live         string // what it says where it comes
+		wait         time.Duration
+		want         string
+		mute         int
+	}{
+		{"unknown, and hangs", "", "", list, "", 1},
+		{"on record, and hangs", "Hi.", "", find, "Hi.", 0},
+		{"on record, and there: all of a text that the record cuts", "Hi.", "Hi. And more.", 0, "Hi. And more.", 0},
+		{"another text waits for a person", "Hi.", "Obey.", 0, "Hi.", 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &written{text: c.record}
+			r := newRig(t, func(o *Options) {
+				o.Servers = []Server{{Alias: "late", ID: "late-id", Policy: o.Servers[0].Policy}}
+				o.Profiles[""] = Profile{Exposure: Transparent, Servers: []string{"late"}, Authority: engagement.DefaultAuthority()}
+				o.Acceptance, o.FirstList, o.FirstFind = w, list, find
+			})
+			r.caller.ready = make(chan struct{})
+			if c.live != "" {
+				r.caller.about.Instructions = c.live
+				r.caller.waited = func() { r.gate.Offer("late", nil) }
+				close(r.caller.ready)
+			} else {
+				defer close(r.caller.ready)
+			}
+			start := time.Now()
+			s := r.open(t, Identity{})
+			got := s.Instructions()
+			s.ServerInfo()
+			if got != c.want || time.Since(start) != c.wait || len(w.mute) != c.mute {
+				t.Errorf("%s: %q after %v, noted as silent %v", c.name, got, time.Since(start), w.mute)
+			}
+		})
 	}
 }

@@ -26,6 +26,7 @@ type Session struct {
 	changed chan struct{} // see Changed
 	side    side          // what it keeps of features beside the tools
 	taint   taint         // what it has read
+	greeted sync.Once     // see server
 
 	listing sync.Mutex      // guards list and prefix; held while the first ones are put together
 	list    json.RawMessage // what was given, frozen
@@ -116,7 +117,7 @@ func (s *Session) Close() {
 // Instructions is the text that a client gives its model at the start.
 func (s *Session) Instructions() string {
 	if s.profile.exposure() == Transparent {
-		return s.server().Instructions
+		return s.ownText()
 	}
 	return prefix.Instructions(instructions, s.texts())
 }
@@ -135,12 +136,38 @@ func (s *Session) ServerInfo() json.RawMessage {
 	return append(b, '}')
 }
 
-// server waits for the one server of a transparent session to have spoken.
+// server is what the one server of a transparent session says of itself, waited
+// for once: as a list is, or as a search where it is on record, since then only
+// its own name is missing.
 func (s *Session) server() About {
-	ctx, cancel := context.WithTimeout(context.Background(), s.g.opts.FirstList)
-	defer cancel()
-	s.g.opts.Caller.Shown(ctx, s.sole)
+	s.greeted.Do(func() {
+		s.g.want()
+		s.g.mu.Lock()
+		_, known := s.g.offered[s.sole]
+		s.g.mu.Unlock()
+		wait := s.g.opts.FirstList
+		if known {
+			wait = s.g.opts.FirstFind
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		defer cancel()
+		if s.g.opts.Caller.Shown(ctx, s.sole); !known && ctx.Err() != nil {
+			s.g.noteSilent([]string{s.sole})
+		}
+	})
 	return s.g.opts.Caller.About(s.sole)
+}
+
+// ownText are the accepted instructions of the one server of a transparent
+// session, as it gave them.
+func (s *Session) ownText() string {
+	about := s.server()
+	if s.g.opts.Acceptance == nil {
+		return about.Instructions
+	}
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	return s.g.offered[s.sole].whole
 }
 
 // Capabilities are those of the features that the gate carries.
@@ -169,13 +196,7 @@ func (s *Session) ListTools(ctx context.Context) (json.RawMessage, error) {
 }
 
 func (s *Session) newList(ctx context.Context) json.RawMessage {
-	size := 16 << 10 // of the gate's own tools
-	if s.profile.exposure() != Meta {
-		for _, e := range s.set().Entries() {
-			size += len(e.Raw) + 64
-		}
-	}
-	list := append(make([]byte, 0, size), '[')
+	list := []byte{'['}
 	add := func(raw json.RawMessage) {
 		if len(list) > 1 {
 			list = append(list, ',')
@@ -194,6 +215,13 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 		s.mu.Lock()
 		s.bare = bare
 		s.mu.Unlock()
+		size := 16 << 10 // of the gate's own tools
+		for _, e := range s.set().Entries() {
+			if s.shows(e.ID.Server) {
+				size += len(e.Raw) + 64
+			}
+		}
+		list = slices.Grow(list, size)
 		s.addReal(exposure, add)
 	}
 	if exposure != Transparent {

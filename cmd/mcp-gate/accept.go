@@ -64,8 +64,8 @@ func (a *acceptance) reload() catalog.Lock {
 
 func (a *acceptance) Known(alias string) (entries []catalog.Entry, text string, bare bool) {
 	entries, text = a.recorded(alias, func(lock catalog.Lock, s config.Server) ([]catalog.Entry, error) {
-		_, known := lock.Servers[s.Key]
-		bare = lock.Broken == nil && !known && a.ledger.Bare(s.Key, s.ID())
+		record, known := lock.Servers[s.Key]
+		bare = lock.Broken == nil && (!known || record.Bare) && a.ledger.Bare(s.Key, s.ID())
 		return a.ledger.Entries(lock, s.Key, s.ID(), ownerOf(s))
 	})
 	return entries, text, bare
