@@ -80,6 +80,13 @@ type controlServer struct {
 // maxSocketPath is the longest path of a Unix socket that every system takes.
 const maxSocketPath = 100
 
+// Where a path at home is longer: the beginning of a folder's name among the
+// temporary files, before digits alone, and the name of the socket in it.
+const (
+	socketFolder = "mcp-gate-"
+	socketName   = "s"
+)
+
 func (e *engine) control(a *app) (*controlServer, error) {
 	if err := os.MkdirAll(e.home.Run(), 0o700); err != nil {
 		return nil, err
@@ -92,11 +99,12 @@ func (e *engine) control(a *app) (*controlServer, error) {
 	base := processName()
 	c.self.Socket = filepath.Join(e.home.Run(), base+".sock")
 	if len(c.self.Socket) > maxSocketPath {
-		dir, err := os.MkdirTemp("", "mcp-gate-")
+		sweepSockets(os.TempDir())
+		dir, err := os.MkdirTemp("", socketFolder)
 		if err != nil {
 			return nil, err
 		}
-		c.dir, c.self.Socket = dir, filepath.Join(dir, "s")
+		c.dir, c.self.Socket = dir, filepath.Join(dir, socketName)
 	}
 	var err error
 	if c.listener, err = net.Listen("unix", c.self.Socket); err != nil {
