@@ -169,6 +169,9 @@ func (in *Inbox) holds(ctx context.Context, t *Ticket, a Attempt) error {
 	if err != nil {
 		return err
 	}
+	if wentBack(in.o.clock(), d.At) {
+		return &StaleError{t.ID, []string{"the clock"}}
+	}
 	return in.o.Ring.allows(d, t, max(t.Level, a.Level))
 }
 

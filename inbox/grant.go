@@ -240,14 +240,24 @@ func (g Grant) Limit() (calls int, until time.Time) {
 }
 
 // Left returns how many calls are left at the given time; 0 where the grant is
-// spent, over or revoked.
+// spent, over or revoked, and where the clock is behind it.
 func (g Grant) Left(now time.Time) int {
 	calls, until := g.Limit()
-	if !g.Revoked.IsZero() || !now.Before(until) {
+	if !g.Revoked.IsZero() || !now.Before(until) || g.Early(now) {
 		return 0
 	}
 	return max(calls-g.Used, 0)
 }
+
+// clockSlack is how far a clock may go back, as one that is set right does.
+const clockSlack = time.Minute
+
+// wentBack reports whether the clock is behind something that has happened: it
+// cannot tell then when something is over.
+func wentBack(now, happened time.Time) bool { return now.Before(happened.Add(-clockSlack)) }
+
+// Early reports whether the clock is behind the making or the last use of the grant.
+func (g Grant) Early(now time.Time) bool { return wentBack(now, g.At) || wentBack(now, g.LastUsed) }
 
 // Call is what a grant is held against: the facts of one call.
 type Call struct {

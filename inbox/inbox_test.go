@@ -465,6 +465,50 @@ func TestSilenceAndCancelling(t *testing.T) {
 	}
 }
 
+// A clock that is set back makes nothing last longer: what is dated after it waits
+// for it, or is asked anew.
+func TestAClockThatGoesBackProlongsNothing(t *testing.T) {
+	h := newHome(t)
+	q := question(inbox.L1)
+	ticket := h.allow(h.ask(q))
+	b := ticket.Binding
+	c := inbox.Call{
+		Tool: q.View.Tool, Server: b.Server, Definition: b.Definition, Principal: b.Principal,
+		Session: b.Session, Class: q.View.Class, ArgsDigest: b.Args,
+	}
+	terms := inbox.SessionTerms(ticket, 5, h.clock().Add(time.Hour))
+	g, err := h.desk.AddGrant(h.ctx, terms, inbox.L1, inbox.Terminal, h.key, inbox.L1)
+	h.must(err)
+	covers := func() bool {
+		_, ok, err := h.in.Covering(h.ctx, c, matcher{}, inbox.L1)
+		h.must(err)
+		return ok
+	}
+	h.pass(-time.Second)
+	if !covers() {
+		t.Error("a clock that is set right ends a grant")
+	}
+	h.pass(30 * time.Minute)
+	_, err = h.in.Spend(h.ctx, g.ID, c, matcher{}, inbox.L1)
+	h.must(err)
+	h.pass(-20 * time.Minute)
+	if _, err := h.in.Spend(h.ctx, g.ID, c, matcher{}, inbox.L1); covers() || !errors.Is(err, inbox.ErrSpent) {
+		t.Errorf("the clock is behind the last use, and the grant holds: %v", err)
+	}
+	h.pass(-time.Hour)
+	if covers() {
+		t.Error("the clock is behind the grant, and it holds")
+	}
+	var stale *inbox.StaleError
+	if _, err := h.in.Claim(h.ctx, ticket.ID, attempt(q)); !errors.As(err, &stale) || h.state(ticket.ID) != inbox.Stale {
+		t.Errorf("the clock is behind the decision, and the call is claimed: %v, %v", err, h.state(ticket.ID))
+	}
+	h.pass(time.Hour + 20*time.Minute)
+	if !covers() {
+		t.Error("the clock is right again, and the grant does not hold")
+	}
+}
+
 func TestFormsDecideTheWeakestLevelOnly(t *testing.T) {
 	h := newHome(t)
 	q := question(inbox.L0)

@@ -174,6 +174,8 @@ func grantLeft(g inbox.Grant, now time.Time) string {
 		return "revoked"
 	case !now.Before(until):
 		return "over"
+	case g.Early(now):
+		return "the clock is behind it"
 	case g.Left(now) == 0:
 		return "spent"
 	}
