@@ -364,12 +364,15 @@ func (e *engine) run(ctx context.Context, a *app) {
 	}
 }
 
-// startOver is how long after the servers are started what only that needs is no
-// longer needed.
+// startOver is how long after the servers have come what only the start needs is
+// no longer needed.
 const startOver = time.Second
 
 // rest gives back the memory of the start once it is over.
 func (e *engine) rest(ctx context.Context) {
+	come, cancel := context.WithTimeout(ctx, firstList)
+	_ = e.pool.Settled(come) // it is not waited longer for one that hangs
+	cancel()
 	over := time.NewTimer(startOver)
 	defer over.Stop()
 	select {
