@@ -301,7 +301,7 @@ var faults = []struct {
 	{"wrong ids", nil, "answer", `{"text":"{\"jsonrpc\":\"2.0\",\"id\":999999,\"result\":{}}\n{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[]}}"}`, 1},
 	{"answers twice", nil, "answer", `{"text":"{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[]}}\n{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[]}}"}`, 1},
 	{"a flood on stderr", nil, "stderr", `{"n":1048576}`, 1},
-	{"large answers", nil, "long", `{"n":200000}`, 50},
+	{"large answers", nil, "long", `{"n":4000000}`, 1},
 	{"a storm of progress", nil, "progress", `{"n":500}`, 10},
 	{"a storm of changes", nil, "change", `{"n":3}`, 1},
 	{"closes its output", nil, "mute", `{}`, 1},

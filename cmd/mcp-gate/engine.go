@@ -522,6 +522,9 @@ func (c caller) Call(ctx context.Context, server, method string, params json.Raw
 	of := gate.TermsOf(ctx)
 	req := upstream.Request{Method: method, Params: params, Progress: progress, Owner: sessionOf(ctx), Launch: of.Launch, Capabilities: of.Capabilities, LogLevel: of.LogLevel}
 	resp, err := c.pool.Call(ctx, server, req)
+	if len(resp.Result) >= largeAnswer {
+		besideLarge()
+	}
 	switch e, ok := errors.AsType[*upstream.Error](err); {
 	case ok:
 		return nil, failure{e}
