@@ -169,6 +169,7 @@ type Pool struct {
 	ctx    context.Context                // of Run; nil before it
 	ending map[*server]context.CancelFunc // ends a server that runs
 	own    map[string]map[any]*server     // the connections of owners, by alias and owner
+	left   map[string]wish                // what was wished for of servers that were taken out
 	wg     sync.WaitGroup                 // of what runs servers; its Add with mu held and while ctx lasts
 }
 
@@ -180,7 +181,7 @@ type roster struct {
 
 // NewPool checks servers and prepares a pool that does nothing until Run.
 func NewPool(servers []Server, o Options) (*Pool, error) {
-	p := &Pool{o: o.withDefaults(), launch: newLauncher(), ending: map[*server]context.CancelFunc{}, own: map[string]map[any]*server{}}
+	p := &Pool{o: o.withDefaults(), launch: newLauncher(), ending: map[*server]context.CancelFunc{}, own: map[string]map[any]*server{}, left: map[string]wish{}}
 	p.open, p.drain = p.connect, drain
 	p.roster.Store(&roster{})
 	if _, err := p.Renew(servers); err != nil {

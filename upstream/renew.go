@@ -57,11 +57,17 @@ func (p *Pool) Renew(servers []Server) (Renewed, error) {
 			s = newServer(cfg, &p.o)
 			s.open = func(ctx context.Context) (conn, error) { return p.open(ctx, s) }
 			fresh = append(fresh, s)
+			if wish, back := p.left[cfg.Alias]; back {
+				s.wishes.adopt(wish)
+			}
 		}
 		next.servers = append(next.servers, s)
 		next.byAlias[cfg.Alias] = s
 	}
 	p.roster.Store(next)
+	for _, s := range fresh {
+		delete(p.left, s.cfg.Alias)
+	}
 	for i, s := range next.servers {
 		if s == was.byAlias[s.cfg.Alias] {
 			s.retune(servers[i])
@@ -89,14 +95,16 @@ func (s Server) same(t Server) bool {
 }
 
 // replace withdraws a server and the connections that owners have to it. What
-// was wished for of it is wished for of next, which may be nil. It is called
-// with mu held.
+// was wished for of it is wished for of next, or, where that is nil, of the one
+// that may come back. It is called with mu held.
 func (p *Pool) replace(s, next *server, why error) {
 	own := p.own[s.cfg.Alias]
 	delete(p.own, s.cfg.Alias)
 	p.withdraw(s, why)
-	if next != nil {
-		next.wishes.adopt(s.wishes.now())
+	if wish := s.wishes.now(); next != nil {
+		next.wishes.adopt(wish)
+	} else if wish.level != "" || len(wish.uris) > 0 {
+		p.left[s.cfg.Alias] = wish
 	}
 	for owner, mine := range own {
 		p.withdraw(mine, why)

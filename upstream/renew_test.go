@@ -135,6 +135,28 @@ func TestServersComeAndGo(t *testing.T) {
 	})
 }
 
+// Who follows a resource goes on following it when its server was taken out and
+// comes back.
+func TestWishesOutliveAServersAbsence(t *testing.T) {
+	renewable(t, Options{}, func(t *testing.T, p *Pool) {
+		for _, uri := range []string{"x:1", "x:2"} {
+			p.find("b").wishes.follow(uri, true)
+		}
+		renew(t, p, inPlace("a", "1"))
+		if _, err := p.Unsubscribe(t.Context(), "b", "x:2"); err == nil {
+			t.Error("a server that is not there takes an unsubscription")
+		}
+		renew(t, p, inPlace("a", "1"))
+		renew(t, p, inPlace("a", "1"), inPlace("b", "1"))
+		if got := p.find("b").wishes.now().uris; !slices.Equal(got, []string{"x:1"}) {
+			t.Errorf("%q are followed", got)
+		}
+		if len(p.left) != 0 {
+			t.Errorf("%v is kept of servers that are there", p.left)
+		}
+	})
+}
+
 // Calls that a server works on when another one takes its place end as they
 // would have, or in an error once their time is over.
 func TestCallsOutliveTheirServersEntry(t *testing.T) {

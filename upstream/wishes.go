@@ -97,6 +97,9 @@ func (p *Pool) Unsubscribe(ctx context.Context, alias, uri string) (Response, er
 func (p *Pool) follow(ctx context.Context, alias, uri, method string, on bool) (Response, error) {
 	s := p.find(alias)
 	if s == nil {
+		if !on {
+			p.forget(alias, uri)
+		}
 		return Response{}, &Error{Server: alias, Method: method, Kind: UnknownServer}
 	}
 	s, own := p.serverOf(s, OwnerOf(ctx), method)
@@ -121,6 +124,17 @@ func (p *Pool) follow(ctx context.Context, alias, uri, method string, on bool) (
 		s.wishes.follow(uri, true)
 	}
 	return resp, nil
+}
+
+// forget has a server that was taken out not be asked about a resource when it
+// comes back.
+func (p *Pool) forget(alias, uri string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if wish, ok := p.left[alias]; ok {
+		wish.uris = slices.DeleteFunc(wish.uris, func(u string) bool { return u == uri })
+		p.left[alias] = wish
+	}
 }
 
 func uriParams(uri string) json.RawMessage {
