@@ -142,7 +142,7 @@ func (s *Set) Nearest(name string, n int) []ToolID {
 	for _, e := range s.entries {
 		tool := strings.ToLower(e.ID.Tool)
 		d := min(distance(bare, tool), distance(strings.ToLower(name), e.ID.Server+"/"+tool))
-		if d <= max(2, len(bare)/3) {
+		if d <= max(2, len(bare)/3) || bare != "" && strings.HasPrefix(tool, bare) {
 			all = append(all, near{e.ID, d})
 		}
 	}

@@ -27,8 +27,9 @@ func (a *app) callCommand() *cobra.Command {
 standard input. The call is judged by the same policy and written into the same
 audit log as a client's. Where a person is needed you are asked, if this is a
 terminal: for a yes, or for the passphrase of your approver key where only that is
-proof enough. Elsewhere the call waits a while for mcp-gate inbox approve. Only the tool's own server is started, or all of them where TOOL is the
-tool's name alone.`,
+proof enough. Elsewhere the call waits a while for mcp-gate inbox approve. Only
+the tool's own server is started, or all of them where TOOL is the tool's name
+alone.`,
 		Example:           `  mcp-gate call files/read_file '{"path":"notes.md"}'`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -226,7 +226,7 @@ func (a *app) propose(ctx context.Context, f grantFlags) (p proposal, err error)
 		}
 	}
 	if len(f.tools) == 0 {
-		return p, usage(errors.New("--tools names no tool"))
+		return p, usage(errors.New("--tools names no tool: say which, as in --tools issues/add_comment"))
 	}
 	if f.calls < 1 || f.within <= 0 {
 		return p, usage(errors.New("a grant of no call, or of no time, allows nothing: --calls is at least 1 and --for more than 0"))

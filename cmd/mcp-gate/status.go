@@ -94,7 +94,7 @@ func (a *app) status() error {
 		}
 	}
 	if attention != nil {
-		fmt.Fprintf(a.stdout, "asked %d times in 30 days; %d calls ran by a grant and %d in review instead\n", attention.Asks, attention.Grants, attention.Reviews)
+		fmt.Fprintf(a.stdout, "asked %s in 30 days; %s ran by a grant and %d in review instead\n", many(attention.Asks, "time"), many(attention.Grants, "call"), attention.Reviews)
 	}
 	if proof.Level == inbox.L0 && len(docs)+len(cfg.Servers)+len(cfg.Refused)+len(cfg.Disabled) == 0 {
 		proof.Within = "" // there is nothing yet that anybody could get at
@@ -155,7 +155,7 @@ func (a *app) showGate(d *statusDoc) error {
 	}
 	w := tabwriter.NewWriter(a.stdout, 2, 0, 2, ' ', 0)
 	for _, s := range d.Servers {
-		fmt.Fprintf(w, "  %s\t%s\t%d tools\t%s\t%s connection\t%s\n", s.Alias, s.State, s.Tools, s.Preset, s.Connection, inbox.DisplayLine(s.LastError))
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s connection\t%s\n", s.Alias, s.State, many(s.Tools, "tool"), s.Preset, s.Connection, inbox.DisplayLine(s.LastError))
 	}
 	return w.Flush()
 }

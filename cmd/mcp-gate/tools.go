@@ -69,7 +69,7 @@ func (a *app) catalogCommands() []*cobra.Command {
 	over := func(work func(r io.Reader) error) func(*cobra.Command, []string) error {
 		return func(*cobra.Command, []string) error {
 			if file == "" {
-				return usage(errors.New("--catalog FILE is missing: tool definitions, a line each"))
+				return usage(errors.New("--catalog FILE is missing: tool definitions, a line each; for the tools of your servers: mcp-gate tools ls"))
 			}
 			f, err := os.Open(file)
 			if err != nil {
@@ -87,16 +87,26 @@ func (a *app) catalogCommands() []*cobra.Command {
 		Use: "scan", Short: "Look for poisoned definitions in a catalogue", Args: cobra.NoArgs,
 		RunE: over(func(r io.Reader) error { return catalog.ScanLines(r, a.stdout) }),
 	}
+	inFile := over(func(r io.Reader) error {
+		f, err := os.Open(batch)
+		if err != nil {
+			return usage(fmt.Errorf("--batch FILE: %w", err))
+		}
+		defer f.Close()
+		return catalog.FindLines(r, f, a.stdout, top)
+	})
 	find := &cobra.Command{
-		Use: "find", Short: "Find tools of a catalogue for queries, a line each", Args: cobra.NoArgs,
-		RunE: over(func(r io.Reader) error {
-			f, err := os.Open(batch)
-			if err != nil {
-				return usage(fmt.Errorf("--batch FILE: %w", err))
+		Use: "find [QUERY]", Short: "Find tools by what they do, as find_tools does for a model",
+		Long: `Find tools by what they do, best first, as find_tools does for a model. A QUERY is
+looked for among the accepted tools of your servers, none of which is started. With
+--catalog and --batch it is a file of queries over a file of definitions.`,
+		Example: "  mcp-gate tools find comment on an issue",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && (file != "" || batch != "") {
+				return inFile(c, args)
 			}
-			defer f.Close()
-			return catalog.FindLines(r, f, a.stdout, top)
-		}),
+			return a.toolsFind(strings.Join(args, " "), file+batch, top)
+		},
 	}
 	find.Flags().StringVar(&batch, "batch", "", "file with queries, a line each")
 	find.Flags().IntVar(&top, "top", 10, "how many tools a query")
@@ -104,6 +114,39 @@ func (a *app) catalogCommands() []*cobra.Command {
 		c.Flags().StringVar(&file, "catalog", "", "file with tool definitions, a line each")
 	}
 	return []*cobra.Command{classify, find, scan}
+}
+
+// toolsFind prints the tools on record that a query finds.
+func (a *app) toolsFind(query, file string, top int) error {
+	switch {
+	case query == "":
+		return usage(errors.New("there is nothing to look for: mcp-gate tools find comment on an issue"))
+	case file != "":
+		return usage(errors.New("a QUERY is for the tools of your servers: --catalog and --batch go without one"))
+	}
+	h, cfg, _, err := a.load()
+	if err != nil {
+		return err
+	}
+	g, err := offlineGate(h, cfg)
+	if err != nil {
+		return err
+	}
+	var entries []catalog.Entry
+	docs := []toolDoc{}
+	for _, hit := range g.Tools().Search(query) {
+		if len(entries) < top {
+			entries = append(entries, hit.Entry)
+			docs = append(docs, docOf(g, hit.Entry, catalog.DirectName(hit.Entry.ID)))
+		}
+	}
+	if a.json {
+		return a.print(map[string]any{"tools": docs})
+	}
+	if len(entries) == 0 {
+		fmt.Fprintln(a.stderr, "mcp-gate: no accepted tool does that: mcp-gate tools ls lists them all, those of new servers too")
+	}
+	return a.toolTable(g, entries)
 }
 
 // toolDoc is a tool in JSON output.
@@ -117,6 +160,7 @@ type toolDoc struct {
 	Egress     engagement.Egress     `json:"egress,omitzero"`
 	Domains    engagement.DomainSet  `json:"domains"`
 	Why        string                `json:"why,omitempty"`
+	Judged     string                `json:"judged,omitempty"` // what the definition by itself gives away; tools show only
 	State      string                `json:"state,omitempty"`  // accepted, or why it is held
 	Reason     string                `json:"reason,omitempty"` // in words, where it is held
 	SHA256     string                `json:"sha256,omitempty"`
@@ -178,19 +222,7 @@ func (a *app) toolsList(ctx context.Context, only string) (err error) {
 		}
 		return a.print(map[string]any{"tools": tools, "servers": e.serverDocs()})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	if len(set.Entries()) > 0 {
-		fmt.Fprintln(w, "TOOL\tCLASS\tRESULT\tDOMAINS\tPURPOSE")
-	}
-	for _, entry := range set.Entries() {
-		id := inbox.DisplayLine(entry.ID.String())
-		if held := standingText(e.gate, entry.ID); held != "" {
-			fmt.Fprintf(w, "%s\theld\t\t\t%s\n", id, held)
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", id, entry.Class.Permission, entry.Class.Egress, entry.Class.Domains, inbox.DisplayLine(entry.Purpose(80)))
-	}
-	if err := w.Flush(); err != nil {
+	if err := a.toolTable(e.gate, set.Entries()); err != nil {
 		return err
 	}
 	for _, entry := range set.Entries() {
@@ -207,6 +239,23 @@ func (a *app) toolsList(ctx context.Context, only string) (err error) {
 		fmt.Fprintf(a.stderr, "mcp-gate: no servers are configured: write {\"servers\": {...}} into %s\n", e.home.Config())
 	}
 	return nil
+}
+
+// toolTable prints tools, a line each.
+func (a *app) toolTable(g *gate.Gate, entries []catalog.Entry) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	if len(entries) > 0 {
+		fmt.Fprintln(w, "TOOL\tCLASS\tRESULT\tDOMAINS\tPURPOSE")
+	}
+	for _, entry := range entries {
+		id := inbox.DisplayLine(entry.ID.String())
+		if held := standingText(g, entry.ID); held != "" {
+			fmt.Fprintf(w, "%s\theld\t\t\t%s\n", id, held)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", id, entry.Class.Permission, entry.Class.Egress, entry.Class.Domains, inbox.DisplayLine(entry.Purpose(80)))
+	}
+	return w.Flush()
 }
 
 // tellFailures prints one line for each server that does not work.
@@ -259,8 +308,15 @@ func (a *app) toolShow(ctx context.Context, name string) (err error) {
 		return usage(fmt.Errorf("there is no tool %q%s", name, nearest(set, name)))
 	}
 	direct := catalog.DirectName(entry.ID)
+	judged := ""
+	if entry.Raw != nil { // the record has the class that was accepted, and not on which ground
+		cfg, _ := e.reading.Load().cfg.Server(entry.ID.Server)
+		judged = catalog.Classify(entry.Tool, catalog.Trust(cfg.Trusted), catalog.Override{}).Why
+	}
 	if a.json {
-		return a.print(docOf(e.gate, entry, direct))
+		doc := docOf(e.gate, entry, direct)
+		doc.Judged = judged
+		return a.print(doc)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	if held := standingText(e.gate, entry.ID); held != "" {
@@ -270,8 +326,8 @@ func (a *app) toolShow(ctx context.Context, name string) (err error) {
 		fmt.Fprintf(w, "tool\t%v\n", inbox.DisplayLine(entry.ID.String()))
 		return w.Flush()
 	}
-	fmt.Fprintf(w, "tool\t%v\nclass\t%v: %s\negress\t%v\ndomains\t%v\ndirect name\t%s\nsha256\t%s\n",
-		inbox.DisplayLine(entry.ID.String()), entry.Class.Permission, inbox.DisplayLine(entry.Class.Why), entry.Class.Egress, entry.Class.Domains, direct, entry.Digest)
+	fmt.Fprintf(w, "tool\t%v\nclass\t%v: %s\njudged\t%s\negress\t%v\ndomains\t%v\ndirect name\t%s\nsha256\t%s\n",
+		inbox.DisplayLine(entry.ID.String()), entry.Class.Permission, inbox.DisplayLine(entry.Class.Why), inbox.DisplayLine(judged), entry.Class.Egress, entry.Class.Domains, direct, entry.Digest)
 	if err := w.Flush(); err != nil {
 		return err
 	}
