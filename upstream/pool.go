@@ -326,9 +326,9 @@ func (p *Pool) Status() []Status {
 	return all
 }
 
-// Up returns nil when the server called alias takes a call now, or can be
-// expected to in a moment; else the [*Error] that a call would end in. It is
-// cheap, unlike Status.
+// Up returns nil when the server called alias takes a call now, or has worked
+// and is started again in a moment; else the [*Error] that a call would end in.
+// It is cheap, unlike Status.
 func (p *Pool) Up(alias string) error {
 	s := p.find(alias)
 	if s == nil {

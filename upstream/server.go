@@ -458,14 +458,15 @@ func (s *server) await(ctx context.Context, method string, began time.Time) (*se
 	}
 }
 
-// down returns why a call would fail at once, or nil.
+// down returns why a call would fail at once, or nil. A server that has worked
+// and is started again soon is not down; of one that never has, nobody knows.
 func (s *server) down() *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.state == Stopped:
 		return &Error{Server: s.cfg.Alias, Kind: NotRunning, Err: errStopped}
-	case s.state == Failed && time.Until(s.nextTry) > patience:
+	case s.state == Failed && (!s.listed || time.Until(s.nextTry) > patience):
 		return s.standing()
 	}
 	return nil

@@ -137,6 +137,31 @@ func TestCallWaitsThroughAShortPause(t *testing.T) {
 	})
 }
 
+// A server that has worked is not down while it is started again soon, so that
+// a call that comes just then waits instead of being refused.
+func TestAServerThatIsStartedAgainIsNotDown(t *testing.T) {
+	bubble(t, Server{}, Options{}, inMemory(fakemcp.Config{}), func(t *testing.T, r *rig) {
+		if err := r.Settled(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s := r.find("a")
+		for range 2 { // the first time it is started again at once
+			s.mu.Lock()
+			c := s.sess.conn.(*stdio)
+			s.mu.Unlock()
+			c.fail(errors.New("gone"))
+			synctest.Wait()
+		}
+		if st := r.Status()[0]; st.State != Failed {
+			t.Fatalf("it is %v", st.State)
+		}
+		if err := r.Up("a"); err != nil {
+			t.Error(err)
+		}
+		r.must("echo", "")
+	})
+}
+
 func TestTheSecondStartIsWaitedForAndNoThird(t *testing.T) {
 	for _, fails := range []int{1, 2} {
 		for _, lazy := range []bool{false, true} {

@@ -536,18 +536,7 @@ func (c caller) Call(ctx context.Context, server, method string, params json.Raw
 	return resp.Result, nil
 }
 
-func (c caller) Up(server string) error {
-	for _, s := range c.pool.Status() {
-		if s.Alias != server {
-			continue
-		}
-		if s.State == upstream.Failed || s.State == upstream.Stopped {
-			return fmt.Errorf("%s: %s", s.State, s.LastError)
-		}
-		return nil
-	}
-	return fmt.Errorf("there is no server %q", server)
-}
+func (c caller) Up(server string) error { return c.pool.Up(server) }
 
 func (c caller) Settled(ctx context.Context, servers ...string) {
 	_ = c.pool.Settled(ctx, servers...) // the gate looks at ctx
