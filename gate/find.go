@@ -168,7 +168,11 @@ func (s *Session) whyNobodys(name string) error {
 	if gone := s.takenOut(name); gone != nil {
 		return gone
 	}
-	unknown := slices.DeleteFunc(slices.Clone(s.aliases()), func(alias string) bool { return len(s.g.offering(alias).entries) > 0 })
+	may := s.aliases()
+	if id, err := catalog.ParseToolID(name); err == nil && s.shows(id.Server) {
+		may = []string{id.Server}
+	}
+	unknown := slices.DeleteFunc(slices.Clone(may), func(alias string) bool { return len(s.g.offering(alias).entries) > 0 })
 	if alias, err := s.unheard(unknown...); err != nil {
 		return fmt.Errorf("unless server %s has it, which does not answer: %w", alias, err)
 	}

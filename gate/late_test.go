@@ -101,6 +101,10 @@ func TestABareNameIsSaidToBePerhapsThatOfAServerThatIsNotUp(t *testing.T) {
 	if got := string(out.Result); !strings.Contains(got, "unless server late has it") {
 		t.Errorf("got %s", got)
 	}
+	out = through(t, r.open(t, Identity{}), "hub/look", `{}`)
+	if got := string(out.Result); !strings.Contains(got, "there is no tool hub/look") || strings.Contains(got, "late") {
+		t.Errorf("of a server that is up, got %s", got)
+	}
 }
 
 // holding is an Acceptance that holds everything.
