@@ -245,7 +245,7 @@ var serverShape = object[serverEntry]{
 			func(e *serverEntry) *Start { return &e.start }),
 		key("connection", "Whether all sessions share a connection to it or each has its own.", word(Connections()),
 			func(e *serverEntry) *Connection { return &e.connection }),
-		key("timeout", `How long one call may take, such as "30s". A bare number is taken in mcpServers only: milliseconds, or seconds if below 1000.`, callTimeout,
+		key("timeout", `How long one call may go without an answer or progress, such as "30s". A bare number is taken in mcpServers only: milliseconds, or seconds if below 1000.`, callTimeout,
 			func(e *serverEntry) *time.Duration { return &e.timeout }),
 		key("accept", "Instead of the gate's accept.", word(Accepts()),
 			func(e *serverEntry) *Accept { return &e.accept }),
