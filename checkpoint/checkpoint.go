@@ -113,6 +113,15 @@ type State struct {
 
 func (s State) same(t State) bool { return s == t && s.Odd == "" }
 
+// left reports whether what is at a path now is what the call left: the same
+// file, or a directory that the call made. What is in that one is not compared;
+// nobody removes it unless it is empty.
+func (f File) left(now State) bool { return now.same(*f.After) || f.madeDir() && now.Odd == directory }
+
+func (f File) madeDir() bool { return f.Before.Absent && f.After.Odd == directory }
+
+const directory = "a directory" // a State.Odd
+
 // A RefusedError says why a path cannot be copied or restored.
 type RefusedError struct{ Path, Reason string }
 
@@ -329,7 +338,7 @@ func kind(m fs.FileMode) string {
 	case fs.ModeSymlink:
 		return "a symbolic link"
 	case fs.ModeDir:
-		return "a directory"
+		return directory
 	case fs.ModeNamedPipe:
 		return "a pipe"
 	case fs.ModeSocket:
@@ -395,7 +404,8 @@ type Change struct {
 
 // Seal records what the call left and returns the checkpoint with it, and the
 // changes to those files that changed. A file that cannot be read any more, or
-// is no plain file now, is recorded as odd and cannot be restored.
+// is no plain file now, is recorded as odd and cannot be restored, but for a
+// directory that was not there before and is empty.
 func (k *Keeper) Seal(c Copy) (Copy, []Change, error) {
 	sealed := Copy{Files: make([]File, len(c.Files))}
 	var changes []Change
@@ -415,7 +425,7 @@ func (k *Keeper) Seal(c Copy) (Copy, []Change, error) {
 			return c, nil, fmt.Errorf("show what changed in %s: %w", f.Name(), err)
 		}
 		change := Change{Path: f.Name()}
-		if now.Odd == "" {
+		if change.Diff = "now: " + now.Odd + "\n"; now.Odd == "" {
 			change.Diff = Diff(label(f.Path, f.Before), label(f.Path, now), before, content)
 		}
 		changes = append(changes, change)

@@ -172,6 +172,50 @@ func TestDriftIsRefusedAndNothingTouched(t *testing.T) {
 	}
 }
 
+// A directory that the call made goes again while it is empty, and stays with
+// all that is in it where it is not.
+func TestADirectoryThatTheCallMadeIsTakenBack(t *testing.T) {
+	made := func() (*ground, Copy) {
+		g := newGround(t)
+		c, changes := g.around(func() { g.must(os.MkdirAll(g.path("new/deep"), 0o755)) }, "new/deep")
+		if len(changes) != 1 || changes[0].Diff != "now: a directory\n" {
+			t.Errorf("changes %+v", changes)
+		}
+		return g, c
+	}
+	g, c := made()
+	for _, want := range []int{1, 0} {
+		if restored, err := g.k.Restore(c); err != nil || len(restored) != want {
+			t.Fatalf("restored %v, %v", restored, err)
+		}
+		g.absent("new")
+		g.clean()
+	}
+	for name, edit := range map[string]func(g *ground){
+		"a file in it":        func(g *ground) { g.write("new/deep/mine.txt", "mine\n") },
+		"a file in its place": func(g *ground) { g.must(os.Remove(g.path("new/deep"))); g.write("new/deep", "mine\n") },
+		"a link in its place": func(g *ground) { g.link("new/deep", g.out) },
+		"a file in it while it is taken out": func(g *ground) {
+			g.k.step = func(point string) {
+				if point == "aside" {
+					g.write("new/"+asideOf(c.Files[0])+"/mine.txt", "mine\n")
+				}
+			}
+		},
+	} {
+		g, c := made()
+		edit(g)
+		if restored, err := g.k.Restore(c); err == nil || len(restored) != 0 {
+			t.Errorf("%s: restored %v, %v", name, restored, err)
+		}
+		if _, err := os.Lstat(g.path("new/deep")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		g.untouched()
+		g.clean()
+	}
+}
+
 func (g *ground) link(rel, target string) {
 	g.t.Helper()
 	if err := os.Remove(g.path(rel)); err != nil && !errors.Is(err, fs.ErrNotExist) {

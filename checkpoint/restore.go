@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -62,8 +63,8 @@ func (k *Keeper) drifted(f File) (done bool, err error) {
 		return false, err
 	case now.same(f.Before):
 		return true, nil
-	case now.same(*f.After):
-		return false, nil
+	case f.left(now):
+		return false, k.emptied(f)
 	case now.Absent && k.interrupted(f):
 		return false, nil
 	}
@@ -76,7 +77,36 @@ func (k *Keeper) interrupted(f File) bool {
 	aside := f
 	aside.Path = f.Path[:len(f.Path)-len(base(f.Path))] + asideOf(f)
 	now, _, err := k.look(&aside)
-	return err == nil && now.same(*f.After)
+	return err == nil && f.left(now)
+}
+
+// emptied is an error where the call made a directory and there is something
+// in it, whoever put it there.
+func (k *Keeper) emptied(f File) error {
+	if !f.madeDir() {
+		return nil
+	}
+	parent, _, err := k.enter(f)
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	dir, err := k.descend(parent, base(f.Path))
+	if err != nil {
+		return &DriftError{Path: f.Name()}
+	}
+	defer dir.Close()
+	d, err := dir.Open(".")
+	if err != nil {
+		return &RefusedError{f.Name(), err.Error()}
+	}
+	defer d.Close()
+	if names, err := d.Readdirnames(1); len(names) > 0 {
+		return &RefusedError{f.Name(), "the directory that the call made is not empty: empty it, or leave it"}
+	} else if !errors.Is(err, io.EOF) {
+		return &RefusedError{f.Name(), err.Error()}
+	}
+	return nil
 }
 
 func asideOf(f File) string { return asideName + hash([]byte(f.Path))[:16] }
@@ -149,7 +179,7 @@ func (k *Keeper) takeOut(dir *os.Root, f File) error {
 	}
 	k.step("aside")
 	now, _, err := k.read(dir, f.Name(), aside)
-	if err == nil && now.same(*f.After) {
+	if err == nil && f.left(now) {
 		return nil
 	}
 	return k.putBack(dir, f)
@@ -193,6 +223,9 @@ func (k *Keeper) putIn(dir *os.Root, f File) error {
 		return nil
 	}
 	if err := dir.Remove(aside); err != nil {
+		if f.madeDir() { // something was put into it since it was found empty
+			return errors.Join(k.putBack(dir, f), err)
+		}
 		return fmt.Errorf("restore %s: %w", f.Name(), err)
 	}
 	return nil
