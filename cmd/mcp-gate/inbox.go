@@ -547,7 +547,7 @@ func (a *app) inboxStats(ctx context.Context, d *desk, within time.Duration) err
 		return a.print(st)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "asked\t%d times in %s\n", st.Asks, span(within))
+	fmt.Fprintf(w, "asked\t%s in %s\n", many(st.Asks, "time"), span(within))
 	for _, state := range slices.Sorted(maps.Keys(st.States)) {
 		fmt.Fprintf(w, "  %s\t%d\n", state, st.States[state])
 	}
