@@ -310,7 +310,7 @@ func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, er
 	if err := s.undone(ctx, e); err != nil {
 		return Outcome{}, err
 	}
-	return Outcome{Result: textResult(false, append([]string{fmt.Sprintf("put back %d files:", len(restored))}, restored...))}, nil
+	return Outcome{Result: textResult(false, append([]string{"put back:"}, restored...))}, nil
 }
 
 // undoByCall takes a call back by its declared inverse.

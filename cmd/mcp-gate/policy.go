@@ -53,8 +53,9 @@ depends on them, and a way back or a grant is not counted on.`,
 	var last int
 	replay := &cobra.Command{
 		Use: "replay", Short: "Say what the last audited calls would get under another policy",
-		Long: `Say what the last audited calls would get under another policy. A row of which a
-rule looks at arguments is judged by them where the audit log kept them
+		Long: `Say what the last audited calls would get under another policy, in a session of
+the default profile: the log does not say which profile a call was made in. A row
+of which a rule looks at arguments is judged by them where the audit log kept them
 (audit.keep_arguments) and no secret was blacked out in them; else it depends on
 arguments. Paths in them are taken to lead where they lead now.`,
 		Args: cobra.NoArgs,
@@ -203,8 +204,8 @@ func auditedCalls(h config.Home, last int, rules *policy.Rules) ([]policy.Audite
 	var calls []policy.Audited
 	for _, r := range records {
 		id, err := catalog.ParseToolID(r.Event.Tool)
-		if err != nil || asked[r.Event.Call] || slices.Contains(beyondPolicy, r.Event.Code) {
-			continue
+		if err != nil || asked[r.Event.Call] || slices.Contains(beyondPolicy, r.Event.Code) || r.Event.Rule == "review.undo" {
+			continue // putting a call back is the person's own doing
 		}
 		asked[r.Event.Call] = r.Event.Kind == audit.Ask
 		c := policy.Audited{At: r.Event.Time, Tool: id, NameUnique: true, Principal: r.Event.Principal, Scope: policy.ScopeAdmin}
