@@ -57,7 +57,7 @@ alone.`,
 
 func (a *app) call(ctx context.Context, name string, args json.RawMessage, profile string) (err error) {
 	id, _ := catalog.ParseToolID(name) // of a bare name every server may be the one
-	e, err := a.start(ctx, engineOptions{only: id.Server, exposure: gate.Meta})
+	e, err := a.start(ctx, engineOptions{only: id.Server, exposure: gate.Meta, standing: true})
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,11 @@ func (a *app) call(ctx context.Context, name string, args json.RawMessage, profi
 		return err
 	}
 	req := gate.Request{Name: "call_tool", Args: append(wrapped, '}'), CanAsk: asks}
-	return a.finish(ctx, e, s, s.Call(ctx, req), req)
+	err = a.finish(ctx, e, s, s.Call(ctx, req), req)
+	if held := standingText(e.gate, id); held != "" {
+		fmt.Fprintf(a.stderr, "mcp-gate: %s is %s\n", inbox.DisplayLine(id.String()), held)
+	}
+	return err
 }
 
 // asks reports whether questions of a call are answered here: at a terminal, and
