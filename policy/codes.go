@@ -140,7 +140,7 @@ var codeTexts = [...]codeText{
 	CodeScope: {
 		model:  "{tool} is of class {class}, above what this session may do. Use a tool of a lower class, or leave the step to the person.",
 		person: "{tool} is of class {class}, above the ceiling of the caller's token or of the session it works for.",
-		change: "mcp-gate token add --scope admin",
+		change: "mcp-gate token add PRINCIPAL --scope admin",
 	},
 	CodeReadOnly: {
 		model:  "{tool} is of class {class}, and only reading is allowed here. Use a tool that reads, or leave the step to the person.",

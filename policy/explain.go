@@ -149,6 +149,9 @@ func (w *world) fixFor(d Decision) (fix, bool) {
 	case ruleSlice:
 		return fix{change, func(w *world) { w.call.Enforce = false }}, true
 	case ruleCeiling:
+		if d.Code == CodeScope && d.About.Class == engagement.ReversibleWrite {
+			return fix{strings.Replace(change, "admin", "write", 1), func(w *world) { w.call.Limits.Permission = engagement.ReversibleWrite }}, true
+		}
 		return fix{change, func(w *world) { w.call.Limits.Permission = engagement.Destructive }}, true
 	case ruleEgress:
 		return fix{change, func(w *world) { w.call.Limits.Egress = w.call.Limits.Egress.With(w.call.egress()) }}, true

@@ -55,7 +55,8 @@ func TestTheSmallestChange(t *testing.T) {
 		{"a reviewed call", edits(reversible, review, func(c *Call) { c.Limits.ApprovalCeiling = engagement.Read }), []string{`{ "do": "ask", "tools": "github/get_issue" }`}, Ask},
 		{"a granted call", edits(write, func(c *Call) { c.Grant = grant(L1) }), []string{"mcp-gate grants revoke g_1"}, Ask},
 		{"outside the slice", func(c *Call) { c.InSlice, c.Enforce = false, true }, []string{`"slice": "advise"`}, Run},
-		{"the token's ceiling", edits(reversible, func(c *Call) { c.Limits.Permission = engagement.Read }), []string{"mcp-gate token add --scope admin"}, Run},
+		{"the token's ceiling", edits(reversible, func(c *Call) { c.Limits.Permission = engagement.Read }), []string{"mcp-gate token add PRINCIPAL --scope write"}, Run},
+		{"the token's ceiling, for a file", edits(write, func(c *Call) { c.Limits.Permission = engagement.Read }), []string{"mcp-gate token add PRINCIPAL --scope admin"}, Ask},
 		{"the owner's ceiling", edits(write, func(c *Call) { c.Limits.Permission, c.PermissionFrom = engagement.Read, OriginOwner }), []string{`"policy": { "allow_writes": true }`}, Ask},
 		{"egress", func(c *Call) { c.Egress, c.Limits.Egress = engagement.RowLevel, DefaultEgress() }, []string{`"policy": { "egress": [ ..., "row_level" ] }`}, Run},
 		{"a class", write, []string{allow("put_file")}, Run},
@@ -71,7 +72,7 @@ func TestTheSmallestChange(t *testing.T) {
 		{"wrong arguments", edits(write, func(c *Call) { c.Ready = BadArguments }), nil, 0},
 		{"spend", func(c *Call) { c.Left.Calls = new(int64) }, []string{`"policy": { "spend": { "calls": N, "result_bytes": N } }`}, Run},
 		{"two things in the way", edits(reversible, func(c *Call) { c.InSlice, c.Enforce, c.Limits.Permission = false, true, engagement.Read }),
-			[]string{`"slice": "advise"`, "mcp-gate token add --scope admin"}, Run},
+			[]string{`"slice": "advise"`, "mcp-gate token add PRINCIPAL --scope write"}, Run},
 	} {
 		check(t, nil, tt.name, tt.edit, 0, "", tt.want, tt.verdict)
 	}

@@ -225,7 +225,7 @@ func changesOf(done upstream.Renewed, was, now config.Config) string {
 	say("servers changed:", done.Changed)
 	say("servers removed:", done.Removed)
 	if said == nil {
-		said = append(said, "no server")
+		said = append(said, "no server changed")
 	}
 	var later []string
 	for _, of := range []struct {
