@@ -806,5 +806,13 @@ func (im *importing) listClients() error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", d.ID, d.Name, where)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(docs, func(d clientDoc) bool { return len(d.Files) > 0 }) {
+		_, err = fmt.Fprintln(im.a.stdout, "Next: mcp-gate import CLIENT shows what would be taken over.")
+	} else {
+		_, err = fmt.Fprintln(im.a.stdout, "None of them has a file here: mcp-gate import FILE reads one wherever it is.")
+	}
+	return err
 }

@@ -131,7 +131,7 @@ func (e *engine) serveHTTP(ctx context.Context, a *app, server *transport.Server
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
-		return usage(fmt.Errorf("listen on %s: %w", addr, err))
+		return usage(fmt.Errorf("%w: give --http another address", err))
 	}
 	if err := a.firstToken(tokens, e.aud.Record); err != nil { // after what can fail: it is shown once
 		return errors.Join(err, listener.Close())
