@@ -218,13 +218,16 @@ func lookPath(cfg Server) (string, error) {
 			return file, nil
 		}
 	}
-	return "", notFound(cfg, "its PATH "+path)
+	return "", notFound(cfg, "its PATH")
 }
+
+// errNoProgram is why a server did not start whose program is nowhere.
+var errNoProgram = errors.New("not found")
 
 func notFound(cfg Server, where string) *Error {
 	return &Error{
 		Server: cfg.Alias, Kind: StartFailed, Hint: "install it, or give its full path in the configuration",
-		Err: fmt.Errorf("command %q is not in %s", cfg.Command[0], where),
+		Err: fmt.Errorf("command %q is %w in %s", cfg.Command[0], errNoProgram, where),
 	}
 }
 
@@ -235,7 +238,7 @@ func startFailure(cfg Server, err error) error {
 	case cfg.Dir != "" && !isDir(cfg.Dir):
 		e.Hint, e.Err = "correct its cwd in the configuration", fmt.Errorf("its working directory %q does not exist", cfg.Dir)
 	case errors.Is(err, os.ErrNotExist):
-		return notFound(cfg, "the file system (or the interpreter in its first line is not)")
+		return notFound(cfg, "the file system (nor perhaps the interpreter in its first line)")
 	case errors.Is(err, os.ErrPermission):
 		e.Hint = "make the file executable (chmod +x)"
 	}

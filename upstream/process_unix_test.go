@@ -26,8 +26,8 @@ func TestStartsThatFail(t *testing.T) {
 		server Server
 		want   []string
 	}{
-		{"no such command", Server{Command: []string{"no-such-mcp"}, Env: []string{"PATH=/bin"}}, []string{`"no-such-mcp" is not in its PATH /bin`}},
-		{"no such file", Server{Command: []string{"/no/such"}}, []string{`"/no/such" is not in the file system`}},
+		{"no such command", Server{Command: []string{"no-such-mcp"}, Env: []string{"PATH=/bin"}}, []string{`"no-such-mcp" is not found in its PATH`}},
+		{"no such file", Server{Command: []string{"/no/such"}}, []string{`"/no/such" is not found in the file system`}},
 		{"no such folder", Server{Command: []string{"/bin/sh"}, Dir: "/no/such"}, []string{`working directory "/no/such" does not exist`}},
 		{"not executable", Server{Command: []string{plain}}, []string{"permission denied"}},
 		{"exit at spawn", fake("a", "-fault", "exit"), []string{"exit status 3", `cannot open the \x1b[31mdatabase`}},

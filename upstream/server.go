@@ -186,7 +186,7 @@ func (s *server) fall(err *Error, next time.Time) {
 // hopeless reports whether a server that went away with err is not worth a wait
 // for its next start.
 func hopeless(err *Error, next time.Time) bool {
-	return err.Kind == Unauthorized || time.Until(next) > patience
+	return err.Kind == Unauthorized || errors.Is(err.Err, errNoProgram) || time.Until(next) > patience
 }
 
 // waitWanted waits until a call needs a lazy server.

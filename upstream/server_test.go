@@ -189,6 +189,19 @@ func TestTheSecondStartIsWaitedForAndNoThird(t *testing.T) {
 	}
 }
 
+// A program that is nowhere is nowhere a moment later.
+func TestNobodyWaitsForAProgramThatIsNowhere(t *testing.T) {
+	open := func(s *server) (conn, error) { return nil, notFound(s.cfg, "its PATH") }
+	bubble(t, Server{Command: []string{"no-such-mcp"}}, Options{}, open, func(t *testing.T, r *rig) {
+		if err := r.Settled(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if st := r.Status()[0]; st.Starts != 1 || st.State != Failed {
+			t.Errorf("it is %v after %d starts", st.State, st.Starts)
+		}
+	})
+}
+
 func TestHealthForgivesWhatWasBefore(t *testing.T) {
 	open := peer(func(func(string), jsonrpc.Message) {})
 	bubble(t, Server{}, Options{Backoff: func(int) time.Duration { return time.Hour }}, open, func(t *testing.T, r *rig) {
