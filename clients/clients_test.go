@@ -350,8 +350,8 @@ func TestPlan(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	p := target.Plan(servers, PlanOptions{Replace: true, Only: []string{"old"}, Preset: Strict})
-	if p.Items[2].Action != Replace || p.Items[3].Action != Skip || p.Items[2].Server.Preset != Strict {
+	p := target.Plan(servers, PlanOptions{Replace: true, Preset: Strict})
+	if p.Items[2].Action != Replace || p.Items[2].Server.Preset != Strict {
 		t.Errorf("got %+v", p.Items)
 	}
 }

@@ -77,15 +77,14 @@ const (
 	Replace Action = "replace" // an entry of this name gets the endpoint of the source
 	Same    Action = "same"    // it is there already, and nothing changes
 	Keep    Action = "keep"    // an entry of this name says something else, and stays
-	Skip    Action = "skip"    // it was not asked for, or something it needs is missing
+	Skip    Action = "skip"    // something it needs is missing, or it has no name that could be used
 )
 
 // Writes reports whether the file is changed by it.
 func (a Action) Writes() bool { return a == Add || a == Replace }
 
-// PlanOptions narrow a plan.
+// PlanOptions say how a plan is made.
 type PlanOptions struct {
-	Only    []string // keys of the source, or names; nil is all
 	Replace bool     // an entry of the same name gets the endpoint of the source
 	Preset  string   // for every server, instead of what is proposed
 	Missing func(Server) string
@@ -119,9 +118,6 @@ func (t *Target) item(s Server, o PlanOptions, taken map[string]Server) Item {
 	skip := func(action Action, reason string) Item {
 		item.Action, item.Reason = action, reason
 		return item
-	}
-	if o.Only != nil && !slices.ContainsFunc(o.Only, func(w string) bool { return catalog.Alias(w) == catalog.Alias(s.Key) }) {
-		return skip(Skip, "it was not asked for")
 	}
 	alias := catalog.Alias(s.Key)
 	if strings.Trim(alias, "-") == "" || len(s.Key) > 128 {

@@ -98,7 +98,7 @@ func (a *app) importServers(args []string, o importOptions) error {
 	if len(args) == 0 {
 		return im.listClients()
 	}
-	for _, step := range []func() error{im.open, func() error { return im.read(args) }, im.checkOnly, im.readAnswers} {
+	for _, step := range []func() error{im.open, func() error { return im.read(args) }, im.narrow, im.readAnswers} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -178,23 +178,33 @@ func (im *importing) read(args []string) error {
 	return nil
 }
 
-// checkOnly refuses a name under --only that no file has: it would be taken for
-// one that was imported.
-func (im *importing) checkOnly() error {
+// narrow leaves what --only names of what was read. It refuses a name that no file
+// has: it would be taken for one that was imported.
+func (im *importing) narrow() error {
+	if im.o.only == nil {
+		return nil
+	}
 	var names []string
 	for _, r := range im.readings {
 		for _, s := range r.Servers {
 			names = append(names, s.Key)
 		}
 	}
-	for i, name := range im.o.only {
+	asked := map[string]bool{}
+	for _, name := range im.o.only {
 		name = strings.TrimSpace(name)
-		im.o.only[i] = name
+		asked[catalog.Alias(name)] = true
 		named := func(key string) bool { return catalog.Alias(key) == catalog.Alias(name) }
 		if len(im.failed) == 0 && !slices.ContainsFunc(names, named) {
 			return usage(fmt.Errorf("--only: there is no server %q to import: there are %s", name, strings.Join(names, ", ")))
 		}
 	}
+	for i := range im.readings {
+		r := &im.readings[i]
+		r.Servers = slices.DeleteFunc(r.Servers, func(s clients.Server) bool { return !asked[catalog.Alias(s.Key)] })
+		r.Left = slices.DeleteFunc(r.Left, func(l clients.Left) bool { return !asked[catalog.Alias(l.Key)] })
+	}
+	im.readings = slices.DeleteFunc(im.readings, func(r clients.Reading) bool { return len(r.Servers)+len(r.Left) == 0 })
 	return nil
 }
 
@@ -336,7 +346,7 @@ func (im *importing) makePlan(missing func(clients.Server) string) error {
 	hopeless := map[string]string{}
 	for range 2 { // the second time without what the first one showed to be hopeless
 		im.plan = target.Plan(servers, clients.PlanOptions{
-			Only: im.o.only, Replace: im.o.replace, Preset: im.o.preset,
+			Replace: im.o.replace, Preset: im.o.preset,
 			Missing: func(s clients.Server) string {
 				if why := hopeless[s.File+"\x00"+s.Scope+"\x00"+s.Key]; why != "" || missing == nil {
 					return why
