@@ -173,6 +173,9 @@ func (t *Ticket) step(to State, at time.Time) error {
 // Card returns the card of the ticket's view, with what happened since.
 func (t Ticket) Card() Card {
 	c := t.View.Card()
+	if t.State != Pending { // it was answered, or nobody can any more
+		c.Rows = slices.DeleteFunc(c.Rows, func(r Row) bool { return !r.Argument && r.Label == "silence" })
+	}
 	state := t.State.String()
 	if t.Note != "" {
 		state += ": " + Display(t.Note)
