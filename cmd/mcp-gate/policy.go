@@ -122,7 +122,9 @@ func (a *app) policyCheck(ctx context.Context, offline bool) (err error) {
 		return err
 	}
 	var targets []policy.Target
-	if !offline {
+	if offline {
+		(&engine{cfg: cfg}).tellLeftOut(a.stderr, engineOptions{})
+	} else {
 		e, err := a.startSettled(ctx, engineOptions{})
 		if err != nil {
 			return err
