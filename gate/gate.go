@@ -124,6 +124,7 @@ type Profile struct {
 type Options struct {
 	Name, Version string // how the gate names itself to clients
 	Servers       []Server
+	LeftOut       map[string]string  // why, of servers that cannot be used as they are configured; a profile may name them
 	Profiles      map[string]Profile // "" is the default one
 	Rules         *policy.Rules      // may be nil: no rules
 	Fallback      engagement.GateFallback
@@ -242,7 +243,8 @@ func (o Options) Check() error {
 
 func (r *ruling) check(p Profile) error {
 	for _, alias := range p.Servers {
-		if _, ok := r.servers[alias]; !ok {
+		_, ok := r.servers[alias]
+		if _, left := r.leftOut[alias]; !ok && !left {
 			return fmt.Errorf("there is no server %q", alias)
 		}
 	}

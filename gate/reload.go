@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/catalog"
@@ -27,11 +28,12 @@ type ruling struct {
 	servers  map[string]Server
 	aliases  []string // of servers, sorted
 	profiles map[string]Profile
+	leftOut  map[string]string // see Options.LeftOut
 	gone     map[string]string // servers that were taken out, by their aliases and their tools' direct names
 }
 
 func (o Options) ruling() *ruling {
-	r := &ruling{rules: o.Rules, fallback: o.Fallback, least: o.Least, spend: o.Spend, version: o.PolicyVersion, keepArgs: o.KeepArguments, bars: o.Bars, waits: o.Waits, taint: o.Taint, keeper: o.Keeper, servers: map[string]Server{}, profiles: o.Profiles}
+	r := &ruling{rules: o.Rules, fallback: o.Fallback, least: o.Least, spend: o.Spend, version: o.PolicyVersion, keepArgs: o.KeepArguments, bars: o.Bars, waits: o.Waits, taint: o.Taint, keeper: o.Keeper, servers: map[string]Server{}, profiles: o.Profiles, leftOut: o.LeftOut}
 	for _, s := range o.Servers {
 		r.servers[s.Alias] = s
 	}
@@ -118,17 +120,26 @@ func (g *Gate) missing(was, next *ruling) map[string]string {
 }
 
 // takenOut says of a name that there is not, as a client wrote it, whether its
-// server was taken out of the configuration; nil where it was not.
+// server was taken out of the configuration or cannot be used as it stands there;
+// nil where neither is so.
 func (s *Session) takenOut(name string) error {
-	gone := s.g.ruling().gone
-	alias, ok := gone[name]
-	if id, err := catalog.ParseToolID(name); !ok && err == nil {
-		alias, ok = gone[id.Server]
+	now := s.g.ruling()
+	alias := now.gone[name]
+	if id, err := catalog.ParseToolID(name); alias == "" && err == nil {
+		alias = id.Server
+	} else if alias == "" { // a direct name, of which no tool was ever known
+		alias, _, _ = strings.Cut(name, "_")
 	}
-	if !ok || !s.profile.includes(alias) {
+	if !s.profile.includes(alias) {
 		return nil
 	}
-	return fmt.Errorf("its owner took server %s out of the configuration", alias)
+	if why, ok := now.leftOut[alias]; ok {
+		return fmt.Errorf("server %s cannot be used as its owner configured it: %s", alias, why)
+	}
+	if _, ok := now.gone[alias]; ok {
+		return fmt.Errorf("its owner took server %s out of the configuration", alias)
+	}
+	return nil
 }
 
 // accepted are the classes of a server's accepted tools under the owner's

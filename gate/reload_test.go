@@ -39,6 +39,28 @@ func (r *rig) found(t *testing.T, s *Session, query string) string {
 	return decode(t, s.Call(t.Context(), Request{Name: "find_tools", Args: json.RawMessage(fmt.Sprintf(`{"query":%q}`, query))})).text()
 }
 
+func TestAServerThatCannotBeUsedSaysWhy(t *testing.T) {
+	const why = "server crm cannot be used as its owner configured it: variable KEY is not set"
+	for _, exposure := range []Exposure{Meta, Direct} {
+		r := newRig(t, func(o *Options) {
+			o.LeftOut = map[string]string{"crm": "variable KEY is not set"}
+			o.Profiles = map[string]Profile{"": {Exposure: exposure, Servers: []string{"mail", "crm"}}, "hub": {Exposure: exposure, Servers: []string{"hub"}}}
+		})
+		said := func(s *Session) string {
+			if exposure == Meta {
+				return decode(t, through(t, s, "crm/get", `{}`)).text()
+			}
+			return s.Call(t.Context(), Request{Name: "crm_get"}).Error.Message
+		}
+		if got := said(r.open(t, Identity{})); !strings.Contains(got, why) {
+			t.Errorf("%s: got %s", exposure, got)
+		}
+		if got := said(r.open(t, Identity{Profile: "hub"})); strings.Contains(got, "KEY") {
+			t.Errorf("%s: a profile without it is told %s", exposure, got)
+		}
+	}
+}
+
 func TestServersThatComeAndGo(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.open(t, Identity{})
