@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-gate/mcp-gate/clients"
 	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/spf13/cobra"
 )
@@ -15,13 +16,22 @@ func (a *app) completions(root *cobra.Command) {
 	for path, words := range map[string]func(context.Context) []string{
 		"call": a.toolWords, "tools show": a.toolWords, "policy explain": a.toolWords,
 		"tools ls": a.serverWords, "auth login": a.serverWords, "auth logout": a.serverWords,
+		"token rm":   a.tokenWords,
 		"inbox show": a.ticketWords, "inbox approve": a.ticketWords, "inbox deny": a.ticketWords, "inbox settle": a.ticketWords,
 	} {
 		if c, _, err := root.Find(strings.Fields(path)); err == nil {
 			c.ValidArgsFunction = first(words)
 		}
 	}
+	if c, _, err := root.Find([]string{"import"}); err == nil {
+		names := first(importable)
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			found, _ := names(c, args, typed)
+			return found, cobra.ShellCompDirectiveDefault // a file may be named, too
+		}
+	}
 	for path, flags := range map[string]map[string]func(context.Context) []string{
+		"serve":    {"client": a.clientWords, "profile": a.profileWords},
 		"tools ls": {"client": a.clientWords}, "tools show": {"client": a.clientWords},
 		"grants add": {"tools": a.toolWords}, "grants simulate": {"tools": a.toolWords}, "audit tail": {"tool": a.toolWords},
 	} {
@@ -90,5 +100,43 @@ func (a *app) ticketWords(ctx context.Context) (words []string) {
 		}
 		return err
 	})
+	return words
+}
+
+func (a *app) profileWords(context.Context) []string {
+	_, cfg, _, err := a.load()
+	if err != nil {
+		return nil
+	}
+	var words []string
+	for _, p := range cfg.Profiles {
+		words = append(words, p.Name)
+	}
+	return words
+}
+
+// tokenWords are ids, each with whom the token is for.
+func (a *app) tokenWords(context.Context) []string {
+	t, err := a.tokens()
+	if err != nil {
+		return nil
+	}
+	list, err := t.List()
+	if err != nil {
+		return nil
+	}
+	var words []string
+	for _, tok := range list {
+		words = append(words, tok.ID+"\t"+inbox.DisplayLine(tok.Principal))
+	}
+	return words
+}
+
+// importable are the clients whose files import finds by itself.
+func importable(context.Context) []string {
+	var words []string
+	for _, c := range clients.All() {
+		words = append(words, c.ID)
+	}
 	return words
 }
