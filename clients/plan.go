@@ -85,8 +85,8 @@ func (a Action) Writes() bool { return a == Add || a == Replace }
 
 // PlanOptions say how a plan is made.
 type PlanOptions struct {
-	Replace bool     // an entry of the same name gets the endpoint of the source
-	Preset  string   // for every server, instead of what is proposed
+	Replace bool   // an entry of the same name gets the endpoint of the source
+	Preset  string // for every server, instead of what is proposed
 	Missing func(Server) string
 }
 
