@@ -43,14 +43,23 @@ func TestClientsThatAnswerBadly(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nil)
-			a := r.client(tt.ask)
-			_, answer := a.begin("tools/call", callParams("counting/erase", `{"nonce":"n"}`))
-			a.quick("beside")
-			m, err := a.wait(answer)
-			decisions := r.events(func(e audit.Event) bool { return e.Kind == audit.Decision })
-			if strings.HasSuffix(tt.name, "at once") && len(decisions) == 1 && decisions[0].Duration >= inbox.MinHumanAnswer {
-				t.Skipf("on this machine an answer at once takes %v, as a person's may", decisions[0].Duration)
+			var (
+				r         *rig
+				a         *agent
+				m         jsonrpc.Message
+				err       error
+				decisions []audit.Event
+			)
+			for range 10 { // on a busy machine an answer at once may take as long as a person's
+				r = newRig(t, nil)
+				a = r.client(tt.ask)
+				_, answer := a.begin("tools/call", callParams("counting/erase", `{"nonce":"n"}`))
+				a.quick("beside")
+				m, err = a.wait(answer)
+				decisions = r.events(func(e audit.Event) bool { return e.Kind == audit.Decision })
+				if !strings.HasSuffix(tt.name, "at once") || len(decisions) != 1 || decisions[0].Duration < inbox.MinHumanAnswer {
+					break
+				}
 			}
 			if got := string(m.Result); err != nil || !strings.Contains(got, tt.result) {
 				t.Errorf("the call gives %s, %v, want %q", got, err, tt.result)
