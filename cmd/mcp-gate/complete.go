@@ -53,11 +53,7 @@ func first(words func(context.Context) []string) cobra.CompletionFunc {
 }
 
 func (a *app) toolWords(context.Context) []string {
-	h, cfg, _, err := a.load()
-	if err != nil {
-		return nil
-	}
-	g, err := offlineGate(h, cfg)
+	g, err := a.offline()
 	if err != nil {
 		return nil
 	}

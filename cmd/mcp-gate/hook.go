@@ -49,11 +49,7 @@ started. Whatever goes wrong never stops the session.`,
 }
 
 func (a *app) startHook(ctx context.Context) error {
-	h, cfg, _, err := a.load()
-	if err != nil {
-		return err
-	}
-	g, err := offlineGate(h, cfg)
+	g, err := a.offline()
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,15 @@ import (
 	"github.com/mcp-gate/mcp-gate/inbox"
 )
 
+// offline is an offlineGate of the home and configuration that the command line names.
+func (a *app) offline() (*gate.Gate, error) {
+	h, cfg, _, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	return offlineGate(h, cfg)
+}
+
 // offlineGate is a gate that starts no server and records nothing: it knows
 // what is on record, and can say what a call would meet.
 func offlineGate(home config.Home, cfg config.Config) (*gate.Gate, error) {

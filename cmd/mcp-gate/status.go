@@ -100,13 +100,17 @@ func (a *app) status() error {
 		proof.Within = "" // there is nothing yet that anybody could get at
 	}
 	proof.show(a.stdout)
-	if len(configured(cfg)) == 0 {
-		_, err = fmt.Fprintln(a.stdout, "no server is configured: mcp-gate import takes over what your clients have")
+	return a.showConfigured(configured(cfg))
+}
+
+func (a *app) showConfigured(servers []configuredDoc) error {
+	if len(servers) == 0 {
+		_, err := fmt.Fprintln(a.stdout, "no server is configured: mcp-gate import takes over what your clients have")
 		return err
 	}
 	fmt.Fprintln(a.stdout, "configured:")
 	w := tabwriter.NewWriter(a.stdout, 2, 0, 2, ' ', 0)
-	for _, c := range configured(cfg) {
+	for _, c := range servers {
 		switch {
 		case len(c.Errors) > 0:
 			fmt.Fprintf(w, "  %s\tleft out\t%s\n", c.Alias, c.Errors[0])

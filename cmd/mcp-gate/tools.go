@@ -124,11 +124,7 @@ func (a *app) toolsFind(query, file string, top int) error {
 	case file != "":
 		return usage(errors.New("a QUERY is for the tools of your servers: --catalog and --batch go without one"))
 	}
-	h, cfg, _, err := a.load()
-	if err != nil {
-		return err
-	}
-	g, err := offlineGate(h, cfg)
+	g, err := a.offline()
 	if err != nil {
 		return err
 	}
