@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"runtime"
@@ -204,7 +205,7 @@ func lookUp(ref string, env Env) (string, error) {
 	}
 	m := variableRef.FindStringSubmatch(ref)
 	if m == nil || strings.Contains(m[4], "${") {
-		return "", fmt.Errorf(`${%s} is not a reference to a variable: want ${NAME} or ${NAME:-default}; write "$${" where these characters are meant`, cut(ref))
+		return "", errors.New(`what stands in "${...}" is not a reference to a variable: want ${NAME} or ${NAME:-default}; write "$${" where these characters are meant`) // it may be a secret that was put there instead
 	}
 	name, hasDefault, fallback := m[2], m[3] != "", m[4]
 	value, ok := env(name)

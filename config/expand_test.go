@@ -23,7 +23,7 @@ func TestExpandVariables(t *testing.T) {
 		{"${NO}", "variable NO is not set: set it where the gate is started, or write ${NO:-default}"},
 		{"${env:NO}", "variable NO is not set"},
 		{"${", "is not closed"}, {"x${A", "is not closed"},
-		{"${}", "${} is not a reference"}, {"${ A }", "is not a reference"}, {"${1A}", "is not a reference"}, {"${A-d}", "is not a reference"},
+		{"${}", "is not a reference"}, {"${ A }", "is not a reference"}, {"${1A}", "is not a reference"}, {"${A-d}", "is not a reference"},
 		{"${NO:-${A}}", "is not a reference"}, {"${A:?msg}", "is not a reference"}, {"${user_config.x}", "is not a reference"},
 		{"${input:tok}", "${input:tok} is filled in by another program"}, {"${command:x}", "another program"}, {"${secret:gh/T}", "another program"},
 		{"${workspaceFolder}", "${workspaceFolder} is known to an editor only"}, {"${pathSeparator}", "an editor only"},

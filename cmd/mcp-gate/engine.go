@@ -278,7 +278,7 @@ func (e *engine) gateOptions(servers []gate.Server, o engineOptions, rec gate.Re
 		Name: "mcp-gate", Version: version(), Prefix: prefix.Parts{Budget: int(e.cfg.Prefix.Budget)},
 		Servers: servers, LeftOut: refusals(e.cfg), Profiles: e.profiles(o), Rules: e.cfg.Policy.Rules,
 		Fallback: fallbackOf(e.cfg), PolicyVersion: policyVersion(e.cfg), KeepArguments: e.cfg.Audit.KeepArguments, Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
-		Caller: caller{e.pool}, Audit: rec, Resolve: resolve, Log: e.log, Now: time.Now, Rand: rand.Reader,
+		Caller: caller{e.pool, e.discreet}, Audit: rec, Resolve: resolve, Log: e.log, Now: time.Now, Rand: rand.Reader,
 		Taint: e.cfg.Taint, Wait: askWait, Waits: waitsOf(e.cfg), Clients: limitsOf(e.cfg), FirstList: firstList, FirstFind: firstFind,
 	}
 }
@@ -515,7 +515,10 @@ func resolve(path string) (string, error) {
 }
 
 // caller lets the gate reach the servers.
-type caller struct{ pool *upstream.Pool }
+type caller struct {
+	pool     *upstream.Pool
+	discreet func(string) string // of what is said about a failure
+}
 
 func (c caller) Call(ctx context.Context, server, method string, params json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
 	collectLess()
@@ -525,18 +528,18 @@ func (c caller) Call(ctx context.Context, server, method string, params json.Raw
 	if len(resp.Result) >= largeAnswer {
 		besideLarge()
 	}
-	switch e, ok := errors.AsType[*upstream.Error](err); {
-	case ok:
-		return nil, failure{e}
-	case err != nil:
+	if err := c.answered(resp, err); err != nil {
 		return nil, err
-	case resp.Error != nil:
-		return nil, resp.Error
 	}
 	return resp.Result, nil
 }
 
-func (c caller) Up(server string) error { return c.pool.Up(server) }
+func (c caller) Up(server string) error {
+	if e, ok := errors.AsType[*upstream.Error](c.pool.Up(server)); ok {
+		return failure{e, c.discreet(e.Error())}
+	}
+	return nil
+}
 
 func (c caller) Settled(ctx context.Context, servers ...string) {
 	_ = c.pool.Settled(ctx, servers...) // the gate looks at ctx
@@ -552,9 +555,12 @@ func (c caller) About(server string) gate.About {
 }
 
 // failure tells the gate what became of a request.
-type failure struct{ up *upstream.Error }
+type failure struct {
+	up   *upstream.Error
+	text string // of up, for a model
+}
 
-func (f failure) Error() string    { return f.up.Error() }
+func (f failure) Error() string    { return f.text }
 func (f failure) Unwrap() error    { return f.up }
 func (f failure) MayHaveRun() bool { return f.up.MayHaveRun() }
 func (f failure) Kind() string     { return f.up.Kind.String() }

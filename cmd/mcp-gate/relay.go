@@ -57,11 +57,11 @@ var (
 func (c caller) Leave(s *gate.Session) { c.pool.Leave(s) }
 
 func (c caller) Subscribe(ctx context.Context, server, uri string) error {
-	return answered(c.pool.Subscribe(forOwner(ctx), server, uri))
+	return c.answered(c.pool.Subscribe(forOwner(ctx), server, uri))
 }
 
 func (c caller) Unsubscribe(ctx context.Context, server, uri string) error {
-	return answered(c.pool.Unsubscribe(forOwner(ctx), server, uri))
+	return c.answered(c.pool.Unsubscribe(forOwner(ctx), server, uri))
 }
 
 func (c caller) SetLogLevel(ctx context.Context, level string) { c.pool.SetLogLevel(ctx, level) }
@@ -72,11 +72,11 @@ func (c caller) Notify(ctx context.Context, server, method string, params json.R
 
 // answered turns a server's error, or the lack of an answer, into the error
 // that the gate expects.
-func answered(resp upstream.Response, err error) error {
+func (c caller) answered(resp upstream.Response, err error) error {
 	var e *upstream.Error
 	switch {
 	case errors.As(err, &e):
-		return failure{e}
+		return failure{e, c.discreet(e.Error())}
 	case err != nil:
 		return err
 	case resp.Error != nil:
