@@ -67,12 +67,12 @@ func (h *Handle) query(ctx context.Context, q Query) (slice Slice, err error) {
 func evaluate(node parsing.ASTNode, value any) (answer []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			answer, err = nil, bad("query: %v", r)
+			answer, err = nil, bad("query: %.200v", r)
 		}
 	}()
 	found, err := interpreter.NewInterpreter(value, queryCaller, nil).Execute(node, value)
 	if err != nil {
-		return nil, bad("query: %v", err)
+		return nil, bad("query: %.200v", err) // the library's words hold the whole value
 	}
 	answer, ok := appendAnswer(nil, found)
 	if !ok {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -93,7 +92,10 @@ func (s Slice) Left() int64 {
 // Note says in one line where the slice ends, how much is left and how to go on.
 func (s Slice) Note(id string) string {
 	note := fmt.Sprintf("%s %d to %d of %d", s.Unit, s.From, s.To, s.Total)
-	if s.Next == nil {
+	switch left := s.Left(); {
+	case s.Next == nil && left > 0: // no more was asked for
+		return fmt.Sprintf("%s; %d are left.", note, left)
+	case s.Next == nil:
 		return note + "; that is the end."
 	}
 	b := bytes.TrimPrefix(encode(s.Next), []byte{'{'})
@@ -707,7 +709,7 @@ func jsonOf(b []byte) (any, error) {
 }
 
 // exact turns numbers into float64s, for the functions of a query, but for
-// integers that one does not hold exactly: those stay as they are written.
+// those that one does not hold exactly: they stay as they are written.
 func exact(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -720,10 +722,35 @@ func exact(v any) any {
 		}
 	case json.Number:
 		f, err := v.Float64()
-		if err != nil || !strings.ContainsAny(v.String(), ".eE") && math.Abs(f) > 1<<53 {
+		if err != nil || !holds(f, v.String()) {
 			return v
 		}
 		return f
 	}
 	return v
+}
+
+// holds reports whether a float64 is written as the number that it was read
+// from. One with at most 15 digits always is, unless it became 0.
+func holds(f float64, number string) bool {
+	if f != 0 && len(number) <= 15 {
+		return true
+	}
+	d, exp := decimal(number)
+	got, gotExp := decimal(strconv.FormatFloat(f, 'e', -1, 64))
+	return d == got && exp == gotExp
+}
+
+// decimal returns the digits of a number without zeros at either end, and the
+// power of ten that they are multiplied by; not its sign.
+func decimal(number string) (digits string, exp int) {
+	mantissa, power, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits = strings.TrimLeft(whole+fraction, "0")
+	exp, _ = strconv.Atoi(power) // absent is 0, and one that is too long is no float64's
+	exp += len(digits) - len(strings.TrimRight(digits, "0")) - len(fraction)
+	if digits = strings.TrimRight(digits, "0"); digits == "" {
+		return "", 0
+	}
+	return digits, exp
 }

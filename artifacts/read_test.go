@@ -33,6 +33,7 @@ func TestSlices(t *testing.T) {
 	s := openShop(t, t.TempDir(), Options{})
 	text := s.keep(t, "one\ntwo\nthree\nfour\nfive", Meta{}).ID
 	doc := s.keep(t, `{"a":{"b/c":[10, 12345678901234567890, "x\ny"]},"items":[{"n":1,"p":12.50},{"n":2,"p":0.25}]}`, Meta{}).ID
+	amounts := s.keep(t, `[1234567890123456.78,1e-400,0.10]`, Meta{}).ID
 	sheet := s.keep(t, "id,name,city\n1,Ada,Oslo\n2,Ben,Rome\n3,\"Cleo, jr\",Lima\n", Meta{}).ID
 	for name, tt := range map[string]struct {
 		id    string
@@ -63,6 +64,8 @@ func TestSlices(t *testing.T) {
 		"a query":                     {doc, Query{Query: "items[?n>`1`].{total:p,n:n}"}, `[{"n":2,"total":0.25}]`, "bytes", 22, 22, false},
 		"a query with a function":     {doc, Query{Query: "sum(items[].p)"}, `12.75`, "bytes", 5, 5, false},
 		"a query keeps long integers": {doc, Query{Query: "a.\"b/c\"[1]"}, `12345678901234567890`, "bytes", 20, 20, false},
+		"a query keeps long decimals": {amounts, Query{Query: "@"}, `[1234567890123456.78,1e-400,0.1]`, "bytes", 32, 32, false},
+		"a query adds what floats do": {amounts, Query{Query: "sum([2:])"}, `0.1`, "bytes", 3, 3, false},
 		"rows":                        {sheet, Query{Rows: &Span{2, 2}}, `{"columns":["id","name","city"],"rows":[["2","Ben","Rome"]]}`, "rows", 2, 3, false},
 		"columns":                     {sheet, Query{Columns: []string{"city", "id"}}, `{"columns":["city","id"],"rows":[["Oslo","1"],["Rome","2"],["Lima","3"]]}`, "rows", 3, 3, false},
 		"rows up to a bound":          {sheet, Query{Columns: []string{"id"}, Max: 40}, `{"columns":["id"],"rows":[["1"],["2"]]}`, "rows", 2, 3, true},
@@ -81,6 +84,8 @@ func TestSlices(t *testing.T) {
 		}
 		if note := got.Note(tt.id); got.Next != nil && !strings.Contains(note, `read_artifact {"artifact":"`+tt.id+`","`) {
 			t.Errorf("%s: the note does not say how to go on: %s", name, note)
+		} else if got.Next == nil && strings.HasSuffix(note, "that is the end.") != (got.Left() == 0) {
+			t.Errorf("%s: %d are left, and the note says: %s", name, got.Left(), note)
 		}
 	}
 }
@@ -89,6 +94,7 @@ func TestQueriesThatDoNotFit(t *testing.T) {
 	s := openShop(t, t.TempDir(), Options{})
 	id := s.keep(t, `{"a":[1,2,{"k":"v"}]}`, Meta{}).ID
 	text := s.keep(t, "plain words", Meta{}).ID
+	long := s.keep(t, `["`+strings.Repeat("x", 9000)+`"]`, Meta{}).ID
 	for name, tt := range map[string]struct {
 		id   string
 		q    Query
@@ -101,6 +107,7 @@ func TestQueriesThatDoNotFit(t *testing.T) {
 		"too much":                {id, Query{Max: 1 << 30}, "max is between"},
 		"a bad expression":        {id, Query{Match: "("}, "match:"},
 		"a bad query":             {id, Query{Query: "a["}, "query:"},
+		"a query of a wrong kind": {long, Query{Query: "sum(@)"}, "query:"},
 		"no such member":          {id, Query{Pointer: ptr("/a/7")}, "an array of 3"},
 		"no such name":            {id, Query{Pointer: ptr("/b")}, "an object of 1: a"},
 		"into a string":           {id, Query{Pointer: ptr("/a/2/k/z")}, "neither object nor array"},
@@ -116,8 +123,8 @@ func TestQueriesThatDoNotFit(t *testing.T) {
 	} {
 		got, err := s.Read(t.Context(), tt.id, "local", all, tt.q)
 		var q *QueryError
-		if !errors.As(err, &q) || !strings.Contains(q.Reason, tt.want) {
-			t.Errorf("%s: %q, %v, want %q", name, got.Body, err, tt.want)
+		if !errors.As(err, &q) || !strings.Contains(q.Reason, tt.want) || len(q.Reason) > 400 {
+			t.Errorf("%s: %q, %v, want %q, briefly", name, got.Body, err, tt.want)
 		}
 	}
 }
