@@ -51,8 +51,9 @@ func (t Tool) Renamed(name string) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// foreignSpellings are how hosts write a tool's name, tried after alias/tool.
-var foreignSpellings = []func(string) (server, tool string, ok bool){
+// nameSpellings are how people and hosts write a tool's name, the gate's own first.
+var nameSpellings = []func(string) (server, tool string, ok bool){
+	func(s string) (string, string, bool) { return strings.Cut(s, "/") },
 	func(s string) (string, string, bool) {
 		s, ok := strings.CutPrefix(s, "mcp__")
 		if !ok {
@@ -61,4 +62,16 @@ var foreignSpellings = []func(string) (server, tool string, ok bool){
 		return strings.Cut(s, "__")
 	},
 	func(s string) (string, string, bool) { return strings.Cut(s, ":") },
+}
+
+// Spelled returns the tools that a name with a server in it may stand for: by
+// alias/tool, whatever the case and signs of the alias, or by a host's spelling.
+func Spelled(name string) []ToolID {
+	var ids []ToolID
+	for _, spelling := range nameSpellings {
+		if server, tool, ok := spelling(name); ok && server != "" && tool != "" {
+			ids = append(ids, ToolID{Alias(server), tool})
+		}
+	}
+	return ids
 }

@@ -94,7 +94,7 @@ func (e *AmbiguousError) Error() string {
 }
 
 // Find returns the tool that a person or a model wrote: alias/tool, a bare
-// name where it is unique, a direct name, or a host's spelling of it. The
+// name where it is unique, a direct name, or another spelling of it. The
 // error is an [*AmbiguousError] for a bare name of several servers; a name
 // that is nobody's gives ok false and no error.
 func (s *Set) Find(name string) (e Entry, ok bool, err error) {
@@ -116,11 +116,9 @@ func (s *Set) Find(name string) (e Entry, ok bool, err error) {
 	if e, ok := s.ByDirectName(name); ok {
 		return e, true, nil
 	}
-	for _, spelling := range foreignSpellings {
-		if server, tool, ok := spelling(name); ok {
-			if e, ok := s.ByID(ToolID{Alias(server), tool}); ok {
-				return e, true, nil
-			}
+	for _, id := range Spelled(name) {
+		if e, ok := s.ByID(id); ok {
+			return e, true, nil
 		}
 	}
 	return Entry{}, false, nil

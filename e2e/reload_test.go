@@ -294,6 +294,36 @@ func TestServersAreAddedAndRemovedWhileTheGateRuns(t *testing.T) {
 	}
 }
 
+// A new server that cannot be used is left out and says why; all else that was
+// written holds.
+func TestANewServerThatCannotBeUsedCostsNothingElse(t *testing.T) {
+	t.Parallel()
+	r := newRoster(t, nil, "a")
+	r.c = connect(t, `{}`, built.gate, "--home", r.dir, "serve")
+	a := r.pid("a")
+	r.servers["my_crm"] = r.fake(map[string]any{"env": map[string]string{"KEY": "${NOWHERE_SET}"}})
+	r.servers["d"] = r.fake(nil)
+	r.change("servers added: d; servers left out: my-crm")
+	if got := r.c.stderr.String(); !strings.Contains(got, "a server is left out") || !strings.Contains(got, "NOWHERE_SET") {
+		t.Errorf("the log does not say why: %s", got)
+	}
+	r.pid("d")
+	if got := r.pid("a"); got != a {
+		t.Errorf("the one that nobody touched went from process %d to %d", a, got)
+	}
+	for _, name := range []string{"my-crm/pid", "my_crm/pid", "MY-CRM/pid"} {
+		if got := string(r.c.call(name, `{}`)); !strings.Contains(got, "server my-crm cannot be used as its owner configured it") {
+			t.Errorf("%s gives %s", name, got)
+		}
+	}
+	if got := r.status(); !strings.Contains(got, "left out") || strings.Contains(got, "not taken up") {
+		t.Errorf("status says %s", got)
+	}
+	r.servers["my_crm"] = r.fake(nil)
+	r.change("servers added: my-crm")
+	r.pid("my-crm")
+}
+
 // What an editor leaves on its way is no configuration, and a bad one changes
 // nothing at all.
 func TestABadConfigurationKeepsTheOldOneWhole(t *testing.T) {

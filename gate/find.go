@@ -79,7 +79,7 @@ func (s *Session) callTool(ctx context.Context, req Request) Outcome {
 	}
 	c.entry, c.known = entry, known && s.shows(entry.ID.Server)
 	if !c.known {
-		id := nobodys(name).ID
+		id := s.meant(name)
 		if _, err := s.unheard(id.Server); err != nil {
 			return s.unknowable(c, id, err)
 		}
@@ -99,6 +99,18 @@ func nobodys(name string) catalog.Entry {
 	return catalog.Entry{Tool: catalog.Tool{ID: id}}
 }
 
+// meant is the tool that a name would be of a server that the session shows, in
+// whatever spelling; else it stands as it was written.
+func (s *Session) meant(name string) catalog.ToolID {
+	written := nobodys(name).ID
+	for _, id := range append([]catalog.ToolID{written}, catalog.Spelled(name[:min(len(name), 200)])...) {
+		if s.shows(id.Server) {
+			return id
+		}
+	}
+	return written
+}
+
 // find looks a name up, and gives its server time to start where nobody has
 // that tool yet.
 func (s *Session) find(ctx context.Context, name string) (catalog.Entry, bool, error) {
@@ -107,7 +119,7 @@ func (s *Session) find(ctx context.Context, name string) (catalog.Entry, bool, e
 		return entry, known, err
 	}
 	var servers []string
-	if id, err := catalog.ParseToolID(name); err == nil && s.shows(id.Server) {
+	if id := s.meant(name); s.shows(id.Server) {
 		servers = []string{id.Server}
 	}
 	s.listed(ctx, servers...)
@@ -163,16 +175,22 @@ func (s *Session) unknowable(c *call, id catalog.ToolID, why error) Outcome {
 }
 
 // whyNobodys says more of a name that is no tool's: that its server was taken
-// out, or that it may be a tool of one of which nothing is known.
+// out or is none, or that it may be a tool of one of which nothing is known.
 func (s *Session) whyNobodys(name string) error {
 	if gone := s.takenOut(name); gone != nil {
 		return gone
 	}
-	may := s.aliases()
-	if id, err := catalog.ParseToolID(name); err == nil && s.shows(id.Server) {
+	may := append(s.ownersOf(name), s.aliases()...) // the likeliest first
+	switch id := s.meant(name); {
+	case s.profile.exposure() == Transparent:
+	case s.shows(id.Server):
 		may = []string{id.Server}
+	case id.Server != "":
+		return fmt.Errorf("there is no server %q here", id.Server)
+	case s.profile.exposure() == Direct:
+		may = s.ownersOf(name)
 	}
-	unknown := slices.DeleteFunc(slices.Clone(may), func(alias string) bool { return len(s.g.offering(alias).entries) > 0 })
+	unknown := slices.DeleteFunc(may, func(alias string) bool { return len(s.g.offering(alias).entries) > 0 })
 	if alias, err := s.unheard(unknown...); err != nil {
 		return fmt.Errorf("unless server %s has it, which does not answer: %w", alias, err)
 	}
@@ -376,7 +394,7 @@ func (s *Session) loadTools(ctx context.Context, req Request) Outcome {
 		if known {
 			f, mayKnow = s.judged(entry, req.CanAsk)
 		}
-		id := nobodys(name).ID
+		id := s.meant(name)
 		_, down := s.unheard(id.Server)
 		switch {
 		case !known && down != nil:

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/catalog"
@@ -125,10 +124,8 @@ func (g *Gate) missing(was, next *ruling) map[string]string {
 func (s *Session) takenOut(name string) error {
 	now := s.g.ruling()
 	alias := now.gone[name]
-	if id, err := catalog.ParseToolID(name); alias == "" && err == nil {
-		alias = id.Server
-	} else if alias == "" { // a direct name, of which no tool was ever known
-		alias, _, _ = strings.Cut(name, "_")
+	if alias == "" {
+		alias = now.missingOf(name)
 	}
 	if !s.profile.includes(alias) {
 		return nil
@@ -140,6 +137,33 @@ func (s *Session) takenOut(name string) error {
 		return fmt.Errorf("its owner took server %s out of the configuration", alias)
 	}
 	return nil
+}
+
+// missingOf is the server that a name speaks of in any spelling, among those that
+// are left out or gone; "" where there is none.
+func (r *ruling) missingOf(name string) string {
+	missing := func(alias string) bool {
+		_, left := r.leftOut[alias]
+		return left || r.gone[alias] == alias
+	}
+	for _, id := range catalog.Spelled(name) {
+		if missing(id.Server) {
+			return id.Server
+		}
+	}
+	for i := min(len(name), 200); i > 0; i-- { // a direct name, of which no tool was ever known
+		if i < len(name) && name[i] != '_' {
+			continue
+		}
+		alias := catalog.Alias(name[:i])
+		if _, there := r.servers[alias]; there {
+			return ""
+		}
+		if missing(alias) {
+			return alias
+		}
+	}
+	return ""
 }
 
 // accepted are the classes of a server's accepted tools under the owner's

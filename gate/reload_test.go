@@ -61,6 +61,52 @@ func TestAServerThatCannotBeUsedSaysWhy(t *testing.T) {
 	}
 }
 
+// Whatever a name is spelled like, it is its own server that is spoken of, or none.
+func TestANameIsToldOfItsOwnServerInAnySpelling(t *testing.T) {
+	const left = "server my-crm cannot be used as its owner configured it: variable KEY is not set"
+	for _, exposure := range []Exposure{Meta, Direct} {
+		r := newRig(t, func(o *Options) {
+			o.LeftOut = map[string]string{"my-crm": "variable KEY is not set", "hub-b": "no program", "mai": "no program"}
+			o.Servers = append(o.Servers, Server{Alias: "late", ID: "late-id", Policy: o.Servers[0].Policy}, Server{Alias: "hub-b-c", ID: "hub-b-c-id", Policy: o.Servers[0].Policy})
+			o.Profiles = map[string]Profile{"": {Exposure: exposure, Authority: engagement.DefaultAuthority()}}
+			o.FirstList = time.Millisecond
+		})
+		r.caller.ready = make(chan struct{}) // "late" never says what it has
+		s := r.open(t, Identity{})
+		for _, c := range []struct {
+			name, want string
+			not        []string
+		}{
+			{"my-crm/get", left, nil}, {"MY_CRM/get", left, nil}, {"my_crm_get", left, nil}, {"my-crm_get", left, nil},
+			{"mcp__my_crm__get", left, nil}, {"my_crm:get", left, nil},
+			{"nosuch/x", `there is no server \"nosuch\" here`, []string{"late", "KEY"}},
+			{"hub_b_c_x", "", []string{"server hub-b cannot"}},
+			{"LATE/look", "", []string{"no tool", "no server"}},
+			{"mail_nothing", "", []string{"server mai cannot"}},
+			{strings.Repeat("_", 1<<20), "", []string{"cannot be used"}},
+		} {
+			out := s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":{}}`, c.name))})
+			got := string(out.Result)
+			for _, not := range c.not {
+				if strings.Contains(got, not) {
+					t.Errorf("%s: %.40s is told %q: %.400s", exposure, c.name, not, got)
+				}
+			}
+			if !strings.Contains(got, c.want) {
+				t.Errorf("%s: %.40s is told %.400s, want %q", exposure, c.name, got, c.want)
+			}
+		}
+		if exposure == Direct {
+			if got := s.Call(t.Context(), Request{Name: "nosuch_x"}).Error.Message; strings.Contains(got, "late") {
+				t.Errorf("what can be of no server is told: %s", got)
+			}
+		}
+		if out := decode(t, through(t, s, "HUB/get_issue", `{}`)); out.IsError {
+			t.Errorf("%s: another spelling of a server that works: %s", exposure, out.text())
+		}
+	}
+}
+
 func TestServersThatComeAndGo(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.open(t, Identity{})

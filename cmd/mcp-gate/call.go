@@ -57,6 +57,7 @@ alone.`,
 
 func (a *app) call(ctx context.Context, name string, args json.RawMessage, profile string) (err error) {
 	id, _ := catalog.ParseToolID(name) // of a bare name every server may be the one
+	id.Server = catalog.Alias(id.Server)
 	e, err := a.start(ctx, engineOptions{only: id.Server, exposure: gate.Meta, standing: true})
 	if err != nil {
 		return err

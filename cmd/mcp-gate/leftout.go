@@ -32,5 +32,10 @@ func (e *engine) noServer(alias string) error {
 			return usage(r.Errors)
 		}
 	}
+	for _, r := range e.cfg.Disabled {
+		if r.Alias == alias {
+			return usage(fmt.Errorf("server %s is switched off in the configuration", alias))
+		}
+	}
 	return usage(fmt.Errorf("there is no server %q in the configuration%s", alias, e.serverNames()))
 }

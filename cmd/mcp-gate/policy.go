@@ -77,7 +77,7 @@ func (a *app) policyExplain(ctx context.Context, name, args string, who gate.Ide
 	}
 	only := ""
 	if id, err := catalog.ParseToolID(name); err == nil {
-		only = id.Server
+		only = catalog.Alias(id.Server)
 	}
 	e, err := a.startSettled(ctx, engineOptions{only: only, exposure: gate.Meta})
 	if err != nil {

@@ -110,9 +110,10 @@ func stamp(paths ...string) string {
 }
 
 // reload reads the configuration anew. Servers whose entry stays start and lose
-// nothing; everything else holds from the next call on. A file with a fault
-// anywhere is none, and changes nothing. Unless the files are still what they
-// were when it was read, nothing happens, either: they are looked at again.
+// nothing; everything else holds from the next call on. A new server whose entry
+// has a fault is left out, as at a start; any other fault, one in the entry of a
+// server that runs too, has the file change nothing. Unless the files are still
+// what they were when it was read, nothing happens, either: they are looked at again.
 func (e *engine) reload(a *app, still func() bool) {
 	was := e.reading.Load()
 	cfg, err := e.readAnew(a, was.cfg)
@@ -129,6 +130,11 @@ func (e *engine) reload(a *app, still func() bool) {
 	}
 	now := &reading{cfg: cfg, configDoc: configDoc{Read: time.Now(), Changes: changesOf(done, was.cfg, cfg)}}
 	e.reading.Store(now)
+	for _, r := range newlyRefused(was.cfg, cfg) {
+		for _, err := range r.Errors {
+			e.log.Error("a server is left out", "server", r.Alias, "error", err)
+		}
+	}
 	e.log.Info("the configuration was read anew", "changes", now.Changes, "policy", policyVersion(cfg)[:12])
 }
 
@@ -168,7 +174,7 @@ func (e *engine) readAnew(a *app, was config.Config) (config.Config, error) {
 	}
 	var faults config.ErrorList
 	for _, r := range cfg.Refused {
-		if !slices.ContainsFunc(was.Refused, func(before config.Refused) bool { return before.Alias == r.Alias }) {
+		if _, runs := was.Server(r.Alias); runs {
 			faults = append(faults, r.Errors...)
 		}
 	}
@@ -181,6 +187,16 @@ func (e *engine) readAnew(a *app, was config.Config) (config.Config, error) {
 	}
 	cfg, _ = cfg.WithoutSelf(self, e.home)
 	return cfg, nil
+}
+
+// newlyRefused are the servers that cannot be used for a reason that was not there
+// before.
+func newlyRefused(was, now config.Config) []config.Refused {
+	before := refusals(was)
+	return slices.DeleteFunc(slices.Clone(now.Refused), func(r config.Refused) bool {
+		why, known := before[r.Alias]
+		return known && why == r.Errors[0].Text
+	})
 }
 
 // renew puts a configuration in force. Where it returns an error the old one is.
@@ -224,6 +240,11 @@ func changesOf(done upstream.Renewed, was, now config.Config) string {
 	say("servers added:", done.Added)
 	say("servers changed:", done.Changed)
 	say("servers removed:", done.Removed)
+	var refused []string
+	for _, r := range newlyRefused(was, now) {
+		refused = append(refused, r.Alias)
+	}
+	say("servers left out:", refused)
 	if said == nil {
 		said = append(said, "no server changed")
 	}

@@ -200,6 +200,7 @@ func (e *engine) serverDocs() []serverDoc {
 
 // toolsList lists the tools of one server, or of all where only is "".
 func (a *app) toolsList(ctx context.Context, only string) (err error) {
+	only = catalog.Alias(only)
 	e, err := a.startSettled(ctx, engineOptions{only: only, standing: true})
 	if err != nil {
 		return err
@@ -281,7 +282,7 @@ func serverError(s upstream.Status) error {
 func (a *app) toolShow(ctx context.Context, name string) (err error) {
 	only := ""
 	if id, err := catalog.ParseToolID(name); err == nil {
-		only = id.Server
+		only = catalog.Alias(id.Server)
 	}
 	e, err := a.start(ctx, engineOptions{only: only, standing: true})
 	if err != nil {
