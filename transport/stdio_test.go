@@ -155,29 +155,31 @@ func TestAnswersOfAClient(t *testing.T) {
 	}
 }
 
+// TestClientThatNeverAnswers uses fake time: on a busy machine the wait and the
+// first tick before its end may be over at once.
 func TestClientThatNeverAnswers(t *testing.T) {
-	g := &fakeGate{wait: 20 * time.Millisecond}
-	p := startStdio(t, g, Options{Tick: 4 * time.Millisecond})
-	p.init(formCaps)
-	p.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","_meta":{"progressToken":"p"}}}`)
-	ask := p.request("elicitation/create")
-	if tick := p.request("notifications/progress"); !strings.Contains(string(tick.Params), `"progressToken":"p","progress":0.000001,`) {
-		t.Errorf("tick: %s", tick.Params)
-	}
-	if gone := p.request("notifications/cancelled"); !strings.Contains(string(gone.Params), `"requestId":"gate-1"`) {
-		t.Errorf("withdrawal: %s", gone.Params)
-	}
-	if got := p.reply("1"); !strings.Contains(got, "not run: no-answer") {
-		t.Errorf("got %s", got)
-	}
-	p.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"too late"}}`, ask.ID)
-	p.send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
-	p.reply("2")
-	for _, line := range p.rest() {
-		if !strings.Contains(line, "notifications/progress") {
-			t.Errorf("unexpected: %s", line)
+	synctest.Test(t, func(t *testing.T) {
+		c := New(&fakeGate{wait: 20 * time.Second}, [32]byte{}, Options{Tick: 15 * time.Second}).newConn(stdioIdentity)
+		defer c.close()
+		out := &recorder{lines: make(chan string, 8)}
+		x := exchangeOf(t, c, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","_meta":{"progressToken":"p"}}}`, out)
+		x.run(t.Context(), t.Context())
+		for _, want := range []string{
+			`"id":"gate-1","method":"elicitation/create"`, `"progressToken":"p","progress":0.000001,`,
+			`"method":"notifications/cancelled","params":{"requestId":"gate-1"`, "not run: no-answer",
+		} {
+			if got := <-out.lines; !strings.Contains(got, want) {
+				t.Errorf("got %s, want %s", got, want)
+			}
 		}
-	}
+		late, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":"gate-1","error":{"code":-32000,"message":"too late"}}`))
+		if err != nil || c.asked.deliver(late) {
+			t.Errorf("an answer that came too late was taken, %v", err)
+		}
+		if len(out.lines) > 0 {
+			t.Errorf("unexpected: %s", <-out.lines)
+		}
+	})
 }
 
 func TestClientThatCannotBeAskedIsNot(t *testing.T) {
@@ -347,7 +349,7 @@ func TestEndOfInputLetsCallsFinish(t *testing.T) {
 
 func TestGraceIsOver(t *testing.T) {
 	g := &fakeGate{}
-	p := startStdio(t, g, Options{Grace: 10 * time.Millisecond})
+	p := startStdio(t, g, Options{Grace: time.Second}) // what is said after it has as long to leave
 	p.init(`{}`)
 	p.send("%s", callLine("1", "hold", `{}`))
 	<-g.opened(0).started
@@ -570,6 +572,7 @@ func TestOneClientsShare(t *testing.T) {
 	}
 	p.send(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, ask.ID)
 	p.reply("0")
+	waitFor(t, "its share to be free", func() bool { return p.srv.inFlight.Load() == 0 }) // a moment after its answer
 	for i := range 3 {
 		p.send("%s", callLine(fmt.Sprint("1", i), "hold", `{}`))
 		<-g.opened(0).started
