@@ -15,7 +15,7 @@ import (
 
 func (a *app) auditCommand() *cobra.Command {
 	c := &cobra.Command{Use: "audit", Short: "Read and verify the audit log"}
-	var n int
+	n := 20
 	var follow, calls bool
 	var tool string
 	tail := &cobra.Command{
@@ -25,7 +25,7 @@ func (a *app) auditCommand() *cobra.Command {
 			return a.auditTail(c.Context(), n, follow, wanted(tool, calls))
 		},
 	}
-	tail.Flags().IntVarP(&n, "lines", "n", 20, "how many events")
+	tail.Flags().VarP(atLeast{&n, 0}, "lines", "n", "how many events")
 	tail.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new events as they are written")
 	tail.Flags().BoolVar(&calls, "calls", false, "only events of calls: not of processes, sessions, keys or tokens")
 	tail.Flags().StringVar(&tool, "tool", "", "only events of this tool (server/tool)")

@@ -50,7 +50,8 @@ func (f *grantFlags) on(c *cobra.Command) {
 	flags.StringVar(&f.principal, "principal", "local/*", "for whose calls: local/* is you and every client of yours, local/NAME one client, else a token's name")
 	flags.StringVar(&f.session, "session", "", "only in this session")
 	flags.StringVar(&f.class, "class", "", "leave out tools above this class")
-	flags.IntVarP(&f.last, "last", "n", 200, "how many recent calls to try it on")
+	f.last = 200
+	flags.VarP(atLeast{&f.last, 1}, "last", "n", "how many recent calls to try it on")
 }
 
 func (a *app) grantsListCommand() *cobra.Command {

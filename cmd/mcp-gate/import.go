@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -179,33 +180,67 @@ func (im *importing) read(args []string) error {
 }
 
 // narrow leaves what --only names of what was read. It refuses a name that no file
-// has: it would be taken for one that was imported.
+// has, or whose entry cannot be taken over: it would be taken for one that was.
 func (im *importing) narrow() error {
 	if im.o.only == nil {
 		return nil
 	}
+	if len(im.o.only) == 0 {
+		return usage(errors.New("--only names no server: leave it out to take all"))
+	}
 	var names []string
+	left := map[string]clients.Left{}
 	for _, r := range im.readings {
 		for _, s := range r.Servers {
 			names = append(names, s.Key)
+		}
+		for _, l := range r.Left {
+			left[l.Key] = l
 		}
 	}
 	asked := map[string]bool{}
 	for _, name := range im.o.only {
 		name = strings.TrimSpace(name)
-		asked[catalog.Alias(name)] = true
-		named := func(key string) bool { return catalog.Alias(key) == catalog.Alias(name) }
-		if len(im.failed) == 0 && !slices.ContainsFunc(names, named) {
+		meant := sameName(names, name)
+		for _, key := range meant {
+			asked[key] = true
+		}
+		broken := sameName(slices.Sorted(maps.Keys(left)), name)
+		for _, key := range broken {
+			asked[key] = true
+		}
+		switch {
+		case len(meant) > 0 || len(im.failed) > 0:
+		case len(broken) > 0:
+			return usage(fmt.Errorf("--only: %q cannot be taken over: %s", name, printable(left[broken[0]].Error())))
+		case len(names) == 0:
+			return usage(fmt.Errorf("--only: there is no server %q to import: there is none", name))
+		default:
 			return usage(fmt.Errorf("--only: there is no server %q to import: there are %s", name, strings.Join(names, ", ")))
 		}
 	}
 	for i := range im.readings {
 		r := &im.readings[i]
-		r.Servers = slices.DeleteFunc(r.Servers, func(s clients.Server) bool { return !asked[catalog.Alias(s.Key)] })
-		r.Left = slices.DeleteFunc(r.Left, func(l clients.Left) bool { return !asked[catalog.Alias(l.Key)] })
+		r.Servers = slices.DeleteFunc(r.Servers, func(s clients.Server) bool { return !asked[s.Key] })
+		r.Left = slices.DeleteFunc(r.Left, func(l clients.Left) bool { return !asked[l.Key] })
 	}
 	im.readings = slices.DeleteFunc(im.readings, func(r clients.Reading) bool { return len(r.Servers)+len(r.Left) == 0 })
 	return nil
+}
+
+// sameName are those of the keys that a name stands for: the key itself, else all
+// that have its alias.
+func sameName(keys []string, name string) []string {
+	if slices.Contains(keys, name) {
+		return []string{name}
+	}
+	var same []string
+	for _, key := range keys {
+		if catalog.Alias(key) == catalog.Alias(name) {
+			same = append(same, key)
+		}
+	}
+	return same
 }
 
 func (im *importing) readClient(c clients.Client) error {

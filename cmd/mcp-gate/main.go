@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -146,6 +147,23 @@ func (a *app) command() *cobra.Command {
 	a.completions(root)
 	markUsage(root)
 	return root
+}
+
+// atLeast is the value of a flag that says how many of something.
+type atLeast struct {
+	n     *int
+	least int
+}
+
+func (f atLeast) Type() string   { return "int" }
+func (f atLeast) String() string { return strconv.Itoa(*f.n) }
+func (f atLeast) Set(text string) error {
+	v, err := strconv.Atoi(text)
+	if err != nil || v < f.least {
+		return fmt.Errorf("want a whole number, %d or more", f.least)
+	}
+	*f.n = v
+	return nil
 }
 
 // knownCommand refuses a word that is no command, with the nearest one.

@@ -50,7 +50,7 @@ depends on them, and a way back or a grant is not counted on.`,
 	}
 	check.Flags().BoolVar(&offline, "offline", false, "compare the rules with each other only, start no server")
 	var file string
-	var last int
+	last := 1000
 	replay := &cobra.Command{
 		Use: "replay", Short: "Say what the last audited calls would get under another policy",
 		Long: `Say what the last audited calls would get under another policy, in a session of
@@ -62,7 +62,7 @@ arguments. Paths in them are taken to lead where they lead now.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.policyReplay(c.Context(), file, last) },
 	}
 	replay.Flags().StringVar(&file, "config", "", "the other configuration (default the present one)")
-	replay.Flags().IntVarP(&last, "last", "n", 1000, "how many calls")
+	replay.Flags().VarP(atLeast{&last, 1}, "last", "n", "how many calls")
 	c.AddCommand(explain, check, replay)
 	return c
 }

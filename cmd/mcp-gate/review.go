@@ -16,12 +16,12 @@ import (
 )
 
 func (a *app) reviewCommand() *cobra.Command {
-	var n int
+	n := 20
 	ls := &cobra.Command{
 		Use: "ls", Short: "List what ran with a way back, newest first", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.reviewList(c.Context(), n) },
 	}
-	ls.Flags().IntVarP(&n, "lines", "n", 20, "how many entries")
+	ls.Flags().VarP(atLeast{&n, 1}, "lines", "n", "how many entries")
 	c := &cobra.Command{Use: "review", Short: "What calls changed without being asked about, and the way back", RunE: ls.RunE, Args: cobra.NoArgs}
 	c.AddCommand(ls,
 		&cobra.Command{

@@ -65,7 +65,7 @@ func (a *app) toolsCommand() *cobra.Command {
 // catalogCommands work on files of definitions, a line each, without servers.
 func (a *app) catalogCommands() []*cobra.Command {
 	var file, batch string
-	var top int
+	top := 10
 	over := func(work func(r io.Reader) error) func(*cobra.Command, []string) error {
 		return func(*cobra.Command, []string) error {
 			if file == "" {
@@ -109,7 +109,7 @@ looked for among the accepted tools of your servers, none of which is started. W
 		},
 	}
 	find.Flags().StringVar(&batch, "batch", "", "file with queries, a line each")
-	find.Flags().IntVar(&top, "top", 10, "how many tools a query")
+	find.Flags().Var(atLeast{&top, 1}, "top", "how many tools a query")
 	for _, c := range []*cobra.Command{classify, scan, find} {
 		c.Flags().StringVar(&file, "catalog", "", "file with tool definitions, a line each")
 	}
