@@ -455,6 +455,13 @@ func (in *inspector) text(b []byte, layer int) {
 		in.partial = true
 		return
 	}
+	if !isInnocent(b) {
+		in.look(b, layer)
+	}
+}
+
+// look looks at the text of one layer, whatever it is.
+func (in *inspector) look(b []byte, layer int) {
 	if decoded, ok := fromUTF16(b); ok {
 		b = decoded
 	}

@@ -100,7 +100,11 @@ func (in *inspector) json(b []byte, layer int) int {
 				in.scalar(t.Raw, t.Kind, base, layer)
 				break
 			}
-			in.frames[len(in.frames)-1].member(t.Raw)
+			if f := &in.frames[len(in.frames)-1]; in.found.Has(rowLevel) {
+				f.n++ // names tell of rows alone
+			} else {
+				f.member(t.Raw)
+			}
 			if isGateKey(t.Raw) {
 				in.marks[MarkImitation]++
 			}
