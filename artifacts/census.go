@@ -89,7 +89,7 @@ func unusual(b []byte, i int) int {
 // folded finds words of at least seven letters and signs of ASCII, in any case,
 // by looking at three bytes of every four.
 type folded struct {
-	heads [1 << 10]uint8 // by the hash of three bytes: 1 + the first place of a word that has them
+	heads [1 << 12]uint8 // by the hash of three bytes: 1 + the first place of a word that has them
 	all   []foldedAt
 }
 
@@ -99,15 +99,16 @@ type foldedAt struct {
 	next uint8
 }
 
-func foldedHash(a, b, c byte) uint32 {
-	return (uint32(a|0x20) | uint32(b|0x20)<<8 | uint32(c|0x20)<<16) * 0x9e3779b1 >> 22
-}
+// foldedHash is that of the first three bytes of some, whose letters are small.
+func foldedHash(small uint32) uint32 { return small << 8 * 0x9e3779b1 >> 20 }
+
+const smallLetters = 0x20 * eachByte
 
 func newFolded(words ...string) *folded {
 	f := &folded{}
 	for _, w := range words {
 		for at := range 4 { // wherever the word begins, one of these is looked at
-			head := &f.heads[foldedHash(w[at], w[at+1], w[at+2])]
+			head := &f.heads[foldedHash(binary.LittleEndian.Uint32([]byte(w[at:at+4]))|smallLetters&0xffffffff)]
 			f.all = append(f.all, foldedAt{w, at, *head})
 			*head = uint8(len(f.all))
 		}
@@ -118,15 +119,38 @@ func newFolded(words ...string) *folded {
 // next returns where a word stands that is not known to end before i, or
 // len(text).
 func (f *folded) next(text []byte, i int) int {
-	for i = max(i, 0); i+3 <= len(text); i += 4 {
-		for n := f.heads[foldedHash(text[i], text[i+1], text[i+2])]; n != 0; {
-			p := f.all[n-1]
-			n = p.next
-			from := i - p.at
-			if from >= 0 && from+len(p.word) <= len(text) && bytes.EqualFold(text[from:from+len(p.word)], []byte(p.word)) {
-				return from
-			}
+	i = max(i, 0)
+	for ; i+8 <= len(text); i += 8 {
+		w := binary.LittleEndian.Uint64(text[i:]) | smallLetters
+		n, m := f.heads[foldedHash(uint32(w))], f.heads[foldedHash(uint32(w>>32))]
+		if n|m == 0 {
+			continue
+		}
+		if at, ok := f.at(text, i, n); ok {
+			return at
+		}
+		if at, ok := f.at(text, i+4, m); ok {
+			return at
+		}
+	}
+	for ; i+3 <= len(text); i += 4 {
+		small := uint32(text[i]) | uint32(text[i+1])<<8 | uint32(text[i+2])<<16 | smallLetters&0xffffffff
+		if at, ok := f.at(text, i, f.heads[foldedHash(small)]); ok {
+			return at
 		}
 	}
 	return len(text)
+}
+
+// at returns where the word begins that has the three bytes at i.
+func (f *folded) at(text []byte, i int, n uint8) (int, bool) {
+	for n != 0 {
+		p := &f.all[n-1]
+		n = p.next
+		from := i - p.at
+		if from >= 0 && from+len(p.word) <= len(text) && bytes.EqualFold(text[from:from+len(p.word)], []byte(p.word)) {
+			return from, true
+		}
+	}
+	return 0, false
 }

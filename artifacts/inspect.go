@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/enum"
@@ -76,7 +77,9 @@ func Inspect(result json.RawMessage) Findings { return InspectRest(result, 0) }
 func InspectRest(result json.RawMessage, settled engagement.EgressSet) Findings {
 	in := newInspector(len(result))
 	in.settled = settled.Has(engagement.RowLevel)
-	if block, text, ok := soleText(result); ok {
+	room := rooms.Get().(*[]byte)
+	defer rooms.Put(room)
+	if block, text, ok := soleText(result, room); ok {
 		in.part(Part{Pointer: "/content/0", Kind: PartText, Raw: block}, func() { in.blockText(text) })
 		in.together()
 	} else {
@@ -143,10 +146,13 @@ func (in *inspector) part(p Part, look func()) {
 	in.parts = append(in.parts, p)
 }
 
+// rooms are for texts while they are looked at.
+var rooms = sync.Pool{New: func() any { return new([]byte) }}
+
 // soleText returns the block and the text of a result that is one block of text,
 // spelt as encoders spell it. Most results are, and this one need not be taken
-// apart.
-func soleText(result []byte) (block, text []byte, ok bool) {
+// apart. The text may lie in room, which grows.
+func soleText(result []byte, room *[]byte) (block, text []byte, ok bool) {
 	const before = `{"content":[`
 	const head = before + `{"type":"text","text":"`
 	if !bytes.HasPrefix(result, []byte(head)) {
@@ -159,11 +165,12 @@ func soleText(result []byte) (block, text []byte, ok bool) {
 		}
 		block, text = result[len(before):end+2], result[len(head):end]
 		quoted := result[len(head)-1 : end+1]
+		if bytes.IndexByte(text, '\\') >= 0 {
+			*room, ok = strictjson.UnquoteWhole((*room)[:0], quoted)
+			return block, *room, ok
+		}
 		if strictjson.Loose(quoted) != len(quoted) {
 			return nil, nil, false
-		}
-		if bytes.IndexByte(text, '\\') >= 0 {
-			text = strictjson.Unquote(nil, quoted)
 		}
 		return block, text, true
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"math/bits"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -216,6 +217,62 @@ func Unquote(dst, quoted []byte) []byte {
 		return dst
 	}
 	return dst[:from+j]
+}
+
+// UnquoteWhole appends what b says where b is one string and nothing else, as
+// loosely as [Loose] has it. One pass tells and does it, for strings that are large.
+func UnquoteWhole(dst, b []byte) (out []byte, ok bool) {
+	if len(b) < 2 || b[0] != '"' || b[len(b)-1] != '"' {
+		return dst, false
+	}
+	in := b[1 : len(b)-1]
+	from := len(dst)
+	dst = slices.Grow(dst, len(in))[:from+len(in)] // an escape is longer than what it stands for
+	i, j, wide := 0, from, uint64(0)
+	for i < len(in) {
+		for i+8 <= len(in) {
+			w := binary.LittleEndian.Uint64(in[i:])
+			binary.LittleEndian.PutUint64(dst[j:], w) // as many bytes are left in dst, or more
+			wide |= w
+			// As in special, but for bytes outside ASCII, which are only copied.
+			m := ((w - 0x20*ones) | (w ^ '"'*ones - ones) | (w ^ '\\'*ones - ones)) &^ w & high
+			if m == 0 {
+				i, j = i+8, j+8
+				continue
+			}
+			n := bits.TrailingZeros64(m) / 8
+			i, j = i+n, j+n
+			break
+		}
+		if i == len(in) {
+			break
+		}
+		switch c := in[i]; {
+		case c == '\\':
+			if escapeSize(in[i:], true) == 0 {
+				return dst[:from], false
+			}
+			r, size := escaped(in[i:])
+			i += size
+			if r < utf8.RuneSelf {
+				dst[j] = byte(r)
+				j++
+				continue
+			}
+			j += utf8.EncodeRune(dst[j:j+min(size, utf8.UTFMax)], r)
+		case c == '"' || c < 0x20:
+			return dst[:from], false
+		default:
+			wide |= uint64(c)
+			dst[j] = c
+			i, j = i+1, j+1
+		}
+	}
+	if wide&high != 0 && !utf8.Valid(dst[from:j]) {
+		dst, _ = jsontext.AppendUnquote(dst[:from], b) // what it calls an error is made U+FFFD
+		return dst, true
+	}
+	return dst[:j], true
 }
 
 // escaped decodes the escape that b begins with.

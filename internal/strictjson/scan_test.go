@@ -158,3 +158,20 @@ func FuzzElements(f *testing.F) {
 		}
 	})
 }
+
+// One pass over a string tells and says what two do.
+func FuzzUnquoteWhole(f *testing.F) {
+	seeds(f)
+	f.Add([]byte(`"a long text with \"quotes\", é, \u00e9 \ud83d\ude00 \ud83d and \\"`))
+	f.Add([]byte("\"\xff\xfe not UTF-8 \\u0041\""))
+	f.Add([]byte(`"ends within "what it" begins"`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, ok := UnquoteWhole([]byte("x"), b)
+		if want := len(b) > 0 && b[0] == '"' && Loose(b) == len(b); ok != want {
+			t.Fatalf("%v that this is a string: %q", ok, b)
+		}
+		if want := []byte("x"); !ok && string(got) != string(want) || ok && string(got) != string(Unquote(want, b)) {
+			t.Fatalf("says %q: %q", got, b)
+		}
+	})
+}
