@@ -30,7 +30,7 @@ var layers = []struct {
 	{"internal/lazy", nil, nil},
 	{"internal/sieve", nil, nil},
 	{"internal/flock", nil, []string{"golang.org/x/sys"}},
-	{"internal/jsonrpc", nil, []string{"github.com/go-json-experiment/json"}},
+	{"internal/jsonrpc", nil, []string{"github.com/go-json-experiment/json", "golang.org/x/sys"}},
 	{"engagement", nil, []string{"github.com/go-json-experiment/json"}},
 	{"audit", nil, nil},
 	{"checkpoint", nil, nil},

@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -206,6 +209,82 @@ func TestTheWriterDoesNotHoldACallerPastItsContext(t *testing.T) {
 	<-l.Done()
 	if err := l.Send(context.Background(), nil); err == nil {
 		t.Error("Send after a failed write reports nothing")
+	}
+}
+
+// A file that says when it is full takes lines from whoever sends them, and the
+// rest waits without anybody: each sender's lines arrive whole and in order.
+func TestTheWriterWaitsForNoFile(t *testing.T) {
+	const senders, each = 8, 400
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	l := NewLineWriter(w)
+	var all sync.WaitGroup
+	for sender := range senders {
+		all.Go(func() {
+			for n := range each {
+				line := fmt.Sprintf("%d %d %s", sender, n, strings.Repeat("z", (n*7919)%1000))
+				if n == each/2 {
+					line += strings.Repeat("y", batchSize)
+				}
+				if err := l.Send(context.Background(), []byte(line)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait() // nobody has read: more than a pipe holds is queued
+	closed := make(chan error, 1)
+	go func() { closed <- errors.Join(l.Close(context.Background()), w.Close()) }()
+	next := map[string]int{}
+	lines := NewLineReader(r, 1<<20)
+	for {
+		line, err := lines.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := strings.Fields(string(line) + " ")
+		if got, want := words[1], fmt.Sprint(next[words[0]]); got != want {
+			t.Fatalf("line %s of sender %s, want %s", got, words[0], want)
+		}
+		next[words[0]]++
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	for sender, n := range next {
+		if n != each {
+			t.Errorf("%d lines of sender %s, want %d", n, sender, each)
+		}
+	}
+	if len(next) != senders {
+		t.Errorf("lines of %d senders, want %d", len(next), senders)
+	}
+}
+
+func TestTheWriterNoticesThatNobodyReads(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	l := NewLineWriter(w)
+	r.Close()
+	if err := l.Send(context.Background(), []byte("lost")); err != nil {
+		t.Fatal(err)
+	}
+	<-l.Done()
+	if err := l.Send(context.Background(), []byte("late")); err == nil {
+		t.Error("Send after a failed write reports nothing")
+	}
+	if err := l.Close(context.Background()); err == nil {
+		t.Error("Close after a failed write reports nothing")
 	}
 }
 

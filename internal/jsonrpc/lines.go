@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -209,26 +210,32 @@ const batchSize = 64 << 10
 var ErrClosed = errors.New("the writer is closed")
 
 // LineWriter puts whole lines on a stream in the order in which Send was
-// called. One goroutine writes, so a peer that does not read holds up nobody
-// but itself; lines that wait leave in one write. Safe for concurrent use.
+// called. Send writes by itself where that cannot make it wait, which spares a
+// small message the way through another goroutine. What the stream does not take
+// at once one goroutine writes, so a peer that does not read holds up nobody but
+// itself. Lines that wait leave in one write. Safe for concurrent use.
 type LineWriter struct {
-	w     io.Writer
-	batch []byte        // small parts on their way; the goroutine's own
-	wake  chan struct{} // something is queued, or Close was called
-	done  chan struct{} // closed when the goroutine has ended
+	w    io.Writer
+	now  *instant      // nil where w may make a write wait
+	wake chan struct{} // the goroutine is to write
+	done chan struct{} // closed when the goroutine has ended
 
-	mu     sync.Mutex    // guards what follows
-	queue  [][]byte      // parts of lines
-	queued int           // bytes in queue
-	room   chan struct{} // where somebody waits for room: closed when the queue empties; else nil
-	err    error         // the first failed write; nothing is written after it
-	closed bool
+	batch []byte   // small parts on their way; its own who set writing
+	parts [][]byte // what is in batch, to be used again; the same
+
+	mu      sync.Mutex    // guards what follows
+	queue   [][]byte      // parts of lines
+	queued  int           // bytes in queue
+	writing bool          // somebody writes what is in queue, and hands that on to the goroutine at most
+	room    chan struct{} // where somebody waits for room: closed when the queue empties; else nil
+	err     error         // the first failed write; nothing is written after it
+	closed  bool
 }
 
-// NewLineWriter starts the goroutine that writes to w; [LineWriter.Close]
-// ends it.
+// NewLineWriter starts the goroutine that writes to w what Send does not;
+// [LineWriter.Close] ends it.
 func NewLineWriter(w io.Writer) *LineWriter {
-	l := &LineWriter{w: w, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &LineWriter{w: w, now: instantly(w), wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go l.run()
 	return l
 }
@@ -254,8 +261,12 @@ func (l *LineWriter) Send(ctx context.Context, line ...[]byte) error {
 		case l.queued == 0 || l.queued+size <= maxQueued:
 			l.queue = append(append(l.queue, line...), lineEnd)
 			l.queued += size
+			mine := !l.writing
+			l.writing = true
 			l.mu.Unlock()
-			l.nudge()
+			if mine {
+				l.begin(size)
+			}
 			return nil
 		}
 		if l.room == nil {
@@ -278,8 +289,12 @@ func (l *LineWriter) Send(ctx context.Context, line ...[]byte) error {
 func (l *LineWriter) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closed = true
+	mine := !l.writing
+	l.writing = true
 	l.mu.Unlock()
-	l.nudge()
+	if mine {
+		l.wake <- struct{}{}
+	}
 	select {
 	case <-l.done:
 	case <-ctx.Done():
@@ -294,40 +309,79 @@ func (l *LineWriter) Close(ctx context.Context) error {
 // write failed.
 func (l *LineWriter) Done() <-chan struct{} { return l.done }
 
-func (l *LineWriter) nudge() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
+// turns is how often Send looks for what others have queued while it wrote,
+// before it leaves that to the goroutine.
+const turns = 4
+
+// begin writes what is queued as far as the stream takes it at once, and leaves
+// the rest to the goroutine. size is that of a line in the queue.
+func (l *LineWriter) begin(size int) {
+	if l.now != nil && size < batchSize {
+		runtime.Gosched() // others that are about to send may share the write
+		for range turns {
+			parts, more := l.take(batchSize)
+			if !more {
+				return
+			}
+			if parts == nil {
+				break
+			}
+			for _, part := range parts {
+				l.batch = append(l.batch, part...)
+			}
+			n := l.now.some(l.batch)
+			l.batch = append(l.batch[:0], l.batch[n:]...)
+			if len(l.batch) > 0 {
+				break
+			}
+		}
 	}
+	l.wake <- struct{}{} // it is waiting, since nobody else was writing
+}
+
+// take empties the queue where it holds less than most bytes. More is false, and
+// whoever asked writes no longer, where there is nothing and nothing will be said
+// about the end.
+func (l *LineWriter) take(most int) (parts [][]byte, more bool) {
+	clear(l.parts)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case len(l.queue) == 0:
+		l.writing = l.closed
+		return nil, l.closed
+	case l.queued >= most:
+		return nil, true
+	}
+	parts = l.queue
+	l.queue, l.queued, l.parts = l.parts[:0], 0, parts
+	if l.room != nil {
+		close(l.room)
+		l.room = nil
+	}
+	return parts, true
 }
 
 func (l *LineWriter) run() {
 	defer close(l.done)
-	var parts [][]byte
 	for range l.wake {
-		for {
-			clear(parts)
-			l.mu.Lock()
-			parts, l.queue, l.queued = l.queue, parts[:0], 0
-			if l.room != nil {
-				close(l.room)
-				l.room = nil
-			}
-			closed := l.closed
-			l.mu.Unlock()
-			if len(parts) == 0 {
-				if closed {
-					return
-				}
+		err := l.flush() // what Send has left
+		for err == nil {
+			parts, more := l.take(math.MaxInt)
+			if !more {
 				break
 			}
-			if err := l.write(parts); err != nil {
-				l.mu.Lock()
-				l.err = fmt.Errorf("write message: %w", err)
-				l.queue = nil
-				l.mu.Unlock()
-				return
+			if parts == nil {
+				return // Close was called
 			}
+			err = l.write(parts)
+		}
+		if err != nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.err = fmt.Errorf("write message: %w", err)
+			l.queue = nil
+			return
 		}
 	}
 }
