@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/mcp-gate/mcp-gate/internal/fakemcp"
 )
 
 func TestBytesGoThroughUnchanged(t *testing.T) {
@@ -188,26 +190,27 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// In fake time: a busy machine may take longer than this to send a call at all.
 func TestCancelAndTimeoutTellTheServer(t *testing.T) {
-	cfg := fake("a")
-	cfg.CallTimeout = 300 * time.Millisecond
-	r := start(t, Options{}, cfg).settled()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(20*time.Millisecond, func() { cancel(context.Canceled) })
-	resp, err := r.tool(ctx, "hang", "")
-	e := wantKind(t, Cancelled, resp, err)
-	if !e.MayHaveRun() {
-		t.Error("it may have run")
-	}
-	e = r.wrong(Timeout, "hang", "")
-	contains(t, e.Error(), "server a gave no answer to tools/call after")
-	var got struct{ IDs []int }
-	if err := json.Unmarshal([]byte(r.must("cancelled", "")), &got); err != nil {
-		t.Fatal(err)
-	}
-	if len(got.IDs) != 2 {
-		t.Errorf("the server was told of %v, want two calls", got.IDs)
-	}
+	bubble(t, Server{CallTimeout: 300 * time.Millisecond}, Options{}, inMemory(fakemcp.Config{}), func(t *testing.T, r *rig) {
+		r.settled()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		resp, err := r.tool(ctx, "hang", "")
+		e := wantKind(t, Cancelled, resp, err)
+		if !e.MayHaveRun() {
+			t.Error("it may have run")
+		}
+		e = r.wrong(Timeout, "hang", "")
+		contains(t, e.Error(), "server a gave no answer to tools/call after")
+		var got struct{ IDs []int }
+		if err := json.Unmarshal([]byte(r.must("cancelled", "")), &got); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.IDs) != 2 {
+			t.Errorf("the server was told of %v, want two calls", got.IDs)
+		}
+	})
 }
 
 func TestRequestsOfTheServer(t *testing.T) {
