@@ -234,6 +234,9 @@ func (o Options) Check() error {
 		return errors.New("two servers go by one name")
 	}
 	for name, p := range o.Profiles {
+		if name == "" && len(o.Profiles) > 1 {
+			continue // no session need be of the default one
+		}
 		if err := now.check(p); err != nil {
 			return fmt.Errorf("profile %q: %w", name, err)
 		}
@@ -248,10 +251,28 @@ func (r *ruling) check(p Profile) error {
 			return fmt.Errorf("there is no server %q", alias)
 		}
 	}
-	if p.Exposure == Transparent && len(r.of(p)) != 1 {
-		return fmt.Errorf("exposure transparent shows one server as it is: name one under \"servers\"")
+	if p.Exposure == Transparent {
+		_, err := r.sole(p)
+		return err
 	}
 	return nil
+}
+
+// sole is the one server that a transparent profile shows. Where it is left out
+// the profile shows nothing, and says why.
+func (r *ruling) sole(p Profile) (alias string, err error) {
+	shown := r.of(p)
+	if len(shown) == 0 {
+		for alias := range r.leftOut {
+			if p.includes(alias) {
+				shown = append(shown, alias)
+			}
+		}
+	}
+	if len(shown) != 1 {
+		return "", errors.New("exposure transparent shows one server as it is: name one under \"servers\" of a profile")
+	}
+	return shown[0], nil
 }
 
 // of returns the aliases of the servers that a profile shows, as far as they

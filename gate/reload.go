@@ -124,7 +124,10 @@ func (g *Gate) missing(was, next *ruling) map[string]string {
 func (s *Session) takenOut(name string) error {
 	now := s.g.ruling()
 	alias := now.gone[name]
-	if alias == "" {
+	switch {
+	case s.sole != "":
+		alias = s.sole
+	case alias == "":
 		alias = now.missingOf(name)
 	}
 	if !s.profile.includes(alias) {

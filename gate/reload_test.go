@@ -61,6 +61,35 @@ func TestAServerThatCannotBeUsedSaysWhy(t *testing.T) {
 	}
 }
 
+// A transparent profile whose only server is left out shows nothing and says why,
+// and the server once it is back.
+func TestATransparentServerThatIsLeftOut(t *testing.T) {
+	const why = "server hub cannot be used as its owner configured it: variable KEY is not set"
+	var hub Server
+	for _, named := range [][]string{nil, {"hub"}} {
+		r := newRig(t, func(o *Options) {
+			hub = o.Servers[slices.IndexFunc(o.Servers, func(s Server) bool { return s.Alias == "hub" })]
+			o.Servers, o.LeftOut = nil, map[string]string{"hub": "variable KEY is not set"}
+			o.Profiles = map[string]Profile{"": {Exposure: Transparent, Servers: named, Authority: engagement.DefaultAuthority()}}
+		})
+		s := r.open(t, Identity{})
+		if list, err := s.ListTools(t.Context()); err != nil || string(list) != "[]" {
+			t.Errorf("its list is %s, %v", list, err)
+		}
+		if got := s.Instructions(); !strings.Contains(got, why) {
+			t.Errorf("its instructions are %q", got)
+		}
+		if out := s.Call(t.Context(), Request{Name: "get_issue"}); out.Error == nil || !strings.Contains(out.Error.Message, why) {
+			t.Errorf("a call gives %+v", out)
+		}
+		r.rule(t, func(o *Options) { o.Servers, o.LeftOut = []Server{hub}, nil })
+		r.gate.Offer("hub", raws([]string{`{"name":"look","annotations":{"readOnlyHint":true}}`}))
+		if out := s.Call(t.Context(), Request{Name: "look"}); out.Error != nil {
+			t.Errorf("once it is back a call gives %v", out.Error)
+		}
+	}
+}
+
 // Whatever a name is spelled like, it is its own server that is spoken of, or none.
 func TestANameIsToldOfItsOwnServerInAnySpelling(t *testing.T) {
 	const left = "server my-crm cannot be used as its owner configured it: variable KEY is not set"

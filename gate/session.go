@@ -74,16 +74,18 @@ func (g *Gate) Open(ctx context.Context, who Identity) (*Session, error) {
 	return s, nil
 }
 
-func (g *Gate) newSession(id string, who Identity) (*Session, error) {
+func (g *Gate) newSession(id string, who Identity) (s *Session, err error) {
 	now := g.ruling()
 	p, ok := now.profiles[who.Profile]
 	if !ok {
 		return nil, fmt.Errorf("there is no profile %q", who.Profile)
 	}
-	s := &Session{g: g, id: id, who: who, profile: p, changed: make(chan struct{})}
+	s = &Session{g: g, id: id, who: who, profile: p, changed: make(chan struct{})}
 	if p.Exposure == Transparent {
-		s.profile.Servers = now.of(p)
-		s.sole = s.profile.Servers[0]
+		if s.sole, err = now.sole(p); err != nil {
+			return nil, fmt.Errorf("profile %q: %w", who.Profile, err)
+		}
+		s.profile.Servers = []string{s.sole}
 	}
 	s.authority = g.launch(p, who)
 	return s, nil
@@ -159,8 +161,11 @@ func (s *Session) server() About {
 }
 
 // ownText are the accepted instructions of the one server of a transparent
-// session, as it gave them.
+// session, as it gave them, or why it has none.
 func (s *Session) ownText() string {
+	if gone := s.takenOut(s.sole); gone != nil {
+		return "No tools are here: " + gone.Error() + "."
+	}
 	about := s.server()
 	if s.g.opts.Acceptance == nil {
 		return about.Instructions
