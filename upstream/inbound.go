@@ -249,23 +249,18 @@ func (in *inbound) request(m jsonrpc.Message, call context.Context) {
 			call = of.ctx
 		}
 	}
-	ctx, cancel := context.WithCancel(in.ctx)
-	var stop func() bool
-	if call != nil {
-		ctx, cancel = context.WithCancel(WithOwner(call, in.s.owner))
-		stop = context.AfterFunc(in.ctx, cancel)
-	}
+	ctx, end := in.within(call)
 	key := string(m.ID)
 	in.mu.Lock()
 	_, twice := in.asking[key]
 	full := len(in.asking) >= maxAsking || in.ctx.Err() != nil
 	if !twice && !full {
-		in.asking[key] = cancel
+		in.asking[key] = end
 		in.wg.Add(1)
 	}
 	in.mu.Unlock()
 	if twice || full {
-		cancel()
+		end()
 		in.refuse(m, jsonrpc.CodeInternal, "too many requests at once, or an id used twice")
 		return
 	}
@@ -273,12 +268,23 @@ func (in *inbound) request(m jsonrpc.Message, call context.Context) {
 	go func() {
 		defer in.wg.Done()
 		defer in.s.asking.Add(-1)
-		defer cancel()
+		defer end()
 		in.ask(ctx, m, of)
-		if stop != nil {
-			stop()
-		}
 	}()
+}
+
+// within returns the context of a request that belongs to call, nil for none. It
+// ends with the call and with the connection; after end neither holds on to it.
+func (in *inbound) within(call context.Context) (ctx context.Context, end context.CancelFunc) {
+	if call == nil {
+		return context.WithCancel(in.ctx)
+	}
+	ctx, cancel := context.WithCancel(WithOwner(call, in.s.owner))
+	stop := context.AfterFunc(in.ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // ask has the owner of the pool answer m, and sends the answer unless the
