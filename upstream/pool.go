@@ -116,6 +116,9 @@ type Options struct {
 	// once for one server, and before Settled counts the server in. The server
 	// is not watched meanwhile, so it should be quick.
 	OnChange func(alias string)
+	// OnBulk is told when a child has more to say at once than small answers come
+	// to, each time, on the goroutine that reads it.
+	OnBulk func()
 }
 
 // Request is one request for a server.
@@ -170,6 +173,7 @@ type Pool struct {
 	ending map[*server]context.CancelFunc // ends a server that runs
 	own    map[string]map[any]*server     // the connections of owners, by alias and owner
 	left   map[string]wish                // what was wished for of servers that were taken out
+	level  string                         // of log messages, of every server there is or will be; "" says nothing
 	wg     sync.WaitGroup                 // of what runs servers; its Add with mu held and while ctx lasts
 }
 

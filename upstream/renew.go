@@ -60,6 +60,7 @@ func (p *Pool) Renew(servers []Server) (Renewed, error) {
 			if wish, back := p.left[cfg.Alias]; back {
 				s.wishes.adopt(wish)
 			}
+			s.wishes.level = p.level
 		}
 		next.servers = append(next.servers, s)
 		next.byAlias[cfg.Alias] = s
@@ -103,7 +104,7 @@ func (p *Pool) replace(s, next *server, why error) {
 	p.withdraw(s, why)
 	if wish := s.wishes.now(); next != nil {
 		next.wishes.adopt(wish)
-	} else if wish.level != "" || len(wish.uris) > 0 {
+	} else if len(wish.uris) > 0 {
 		p.left[s.cfg.Alias] = wish
 	}
 	for owner, mine := range own {

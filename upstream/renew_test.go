@@ -157,6 +157,22 @@ func TestWishesOutliveAServersAbsence(t *testing.T) {
 	})
 }
 
+// The level of log messages that clients want is asked of servers that are added,
+// put back or replaced, too.
+func TestALogLevelIsWantedOfServersThatCome(t *testing.T) {
+	renewable(t, Options{}, func(t *testing.T, p *Pool) {
+		p.SetLogLevel(t.Context(), "warning")
+		renew(t, p, inPlace("a", "2"))
+		p.SetLogLevel(t.Context(), "error")
+		renew(t, p, inPlace("a", "3"), inPlace("b", "1"), inPlace("c", "1"))
+		for _, s := range p.all() {
+			if got := s.wishes.now().level; got != "error" {
+				t.Errorf("%s is asked for %q", s.cfg.Alias, got)
+			}
+		}
+	})
+}
+
 // Calls that a server works on when another one takes its place end as they
 // would have, or in an error once their time is over.
 func TestCallsOutliveTheirServersEntry(t *testing.T) {

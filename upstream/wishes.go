@@ -62,23 +62,35 @@ func (w *wishes) follow(uri string, on bool) {
 	w.changed = make(chan struct{})
 }
 
-// SetLogLevel asks every server that can be asked, now and whenever it starts,
-// for log messages of at least this level; MCP's words. Servers that speak
+// SetLogLevel asks every server that can be asked, now and whenever it starts or
+// is added, for log messages of at least this level; MCP's words. Servers that speak
 // 2026-07-28 are asked with each request instead. It waits for the answers of
 // those that run, until ctx ends; a refusal changes nothing.
 func (p *Pool) SetLogLevel(ctx context.Context, level string) {
 	var wg sync.WaitGroup
-	for _, s := range p.all() {
-		for _, s := range append(p.owned(s.cfg.Alias), s) {
-			s.wishes.mu.Lock()
-			s.wishes.level = level
-			s.wishes.mu.Unlock()
-			if sess := s.current(); sess != nil {
-				wg.Go(func() { sess.grant(ctx, wish{level: level}, wish{}) })
-			}
+	for _, s := range p.setLevel(level) {
+		if sess := s.current(); sess != nil {
+			wg.Go(func() { sess.grant(ctx, wish{level: level}, wish{}) })
 		}
 	}
 	wg.Wait()
+}
+
+// setLevel has a level wished for of all servers, and returns them.
+func (p *Pool) setLevel(level string) []*server {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.level = level
+	all := slices.Clone(p.all())
+	for _, own := range p.own {
+		all = slices.AppendSeq(all, maps.Values(own))
+	}
+	for _, s := range all {
+		s.wishes.mu.Lock()
+		s.wishes.level = level
+		s.wishes.mu.Unlock()
+	}
+	return all
 }
 
 // Subscribe has the server called alias tell of updates of a resource, now and
