@@ -206,7 +206,7 @@ func (c *web) exchange(ctx context.Context, p *pending) (Response, *Error) {
 	if e != nil {
 		if e.Kind == Unreachable {
 			c.finish(p, Response{}, e)
-			c.fail(fmt.Errorf("it cannot be reached: %w", e.Err)) // the supervisor finds out when it is back
+			c.unreached(p.method, e)
 		}
 		return Response{}, e
 	}
@@ -229,6 +229,16 @@ func (c *web) exchange(ctx context.Context, p *pending) (Response, *Error) {
 		return c.stream(ctx, resp.Body, p)
 	}
 	return c.body(resp, p)
+}
+
+// unreached ends the connection, so that the supervisor finds out when the server
+// is back, unless it still works on something: that may yet be answered, and one
+// connection that could not be made says little. Then the tools are listed, and
+// listed again until that works or nothing waits any more.
+func (c *web) unreached(method string, e *Error) {
+	if !c.failIdle(fmt.Errorf("it cannot be reached: %w", e.Err)) && method != "tools/list" {
+		c.s.listAgain()
+	}
 }
 
 // body reads an answer that is one JSON body. A JSON-RPC error counts with

@@ -470,6 +470,47 @@ func TestHTTPUnreachableServerComesBack(t *testing.T) {
 	r.must("echo", "")
 }
 
+// TestHTTPOneFailedDialLosesNothingElse has a server that takes no connection for
+// a while, as behind a balancer, answer a call that it had before.
+func TestHTTPOneFailedDialLosesNothingElse(t *testing.T) {
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	s := newSite(t, nil)
+	s.on = handlers{"tools/call": func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+		if strings.Contains(string(m.Params), "slow") {
+			close(arrived)
+			<-answer
+		}
+		reply(w, m, `{"content":[]}`)
+	}}
+	var refuses atomic.Bool
+	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if refuses.Load() {
+			return nil, errors.New("connection refused")
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}
+	r := start(t, Options{HTTP: &http.Transport{DialContext: dialer, DisableKeepAlives: true}}, s.server()).settled()
+	slow := make(chan error, 1)
+	go func() {
+		_, err := r.tool(t.Context(), "echo", `{"slow":true}`)
+		slow <- err
+	}()
+	<-arrived
+	refuses.Store(true)
+	if e := r.wrong(Unreachable, "echo", ""); e.MayHaveRun() {
+		t.Errorf("the call that could not be sent may have run: %v", e)
+	}
+	close(answer)
+	if err := <-slow; err != nil {
+		t.Errorf("the call that was being worked on: %v", err)
+	}
+	r.wrong(Unreachable, "echo", "")
+	r.state("it to be found away", func(st Status) bool { return st.State == Failed })
+	refuses.Store(false)
+	r.state("it to be back", func(st Status) bool { return st.State == Ready && st.Listed })
+	r.must("echo", "")
+}
+
 func TestHTTPCancel(t *testing.T) {
 	arrived, closed := make(chan struct{}), make(chan struct{})
 	told := make(chan string, 1)

@@ -271,12 +271,15 @@ func (x *session) listen(ctx context.Context) (stop func()) {
 	}
 }
 
+// listenMethod is the method of the one request that is not meant to be answered.
+const listenMethod = "subscriptions/listen"
+
 // subscribe keeps a subscription to what filter names open. A server that
 // refuses it has none.
 func (x *session) subscribe(ctx context.Context, filter string) {
 	for pause := time.Second; ctx.Err() == nil; pause = min(2*pause, time.Minute) {
 		began := time.Now()
-		resp, e := x.call(ctx, Request{Method: "subscriptions/listen", Params: json.RawMessage(filter)}, 0)
+		resp, e := x.call(ctx, Request{Method: listenMethod, Params: json.RawMessage(filter)}, 0)
 		if resp.Error != nil || (e != nil && (e.Kind == Refused || e.Kind == Invalid)) {
 			return
 		}

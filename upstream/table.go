@@ -59,6 +59,25 @@ func (t *table) byToken(token string) *pending {
 func (t *table) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.end(err)
+}
+
+// failIdle does it unless a request is waiting that will have an end, and reports
+// whether the table is over.
+func (t *table) failIdle(err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.waiting {
+		if p.method != listenMethod {
+			return false
+		}
+	}
+	t.end(err)
+	return true
+}
+
+// end is called with mu held.
+func (t *table) end(err error) {
 	if t.err != nil {
 		return
 	}
