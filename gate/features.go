@@ -47,8 +47,9 @@ var kinds = map[Kind]struct{ method, list, key, capability, use string }{
 
 // item is one entry of a list, in the server's own bytes.
 type item struct {
-	key string
-	raw json.RawMessage
+	key     string
+	raw     json.RawMessage
+	classes engagement.EgressSet // found in its texts, each by itself: entries side by side are rows
 }
 
 // shelf is the list of one kind that one server gave last.
@@ -241,7 +242,7 @@ func (g *Gate) addPage(server string, kind Kind, items []item, entries []json.Ra
 		}
 		keys[key] = true
 		raw, _ = cleaned(raw)
-		items = append(items, item{key, raw})
+		items = append(items, item{key, raw, wordsCarry(raw)})
 	}
 	return items
 }
@@ -284,9 +285,16 @@ func (s *Session) newFeatureList(ctx context.Context, kind Kind) List {
 		if ttl := s.g.features.shelf(shelfKey{alias, kind}).keeps(); ttl >= 0 && (out.TTL < 0 || ttl < out.TTL) {
 			out.TTL = ttl
 		}
+		withheld := 0
 		for _, it := range lists[i] {
 			if !s.mayList(alias, kind, it.key) {
 				continue
+			}
+			if !within(it.classes, s.allowed(alias)) {
+				withheld++
+				if it.raw = s.leavingEntry(alias, kind, it.raw); it.raw == nil {
+					continue
+				}
 			}
 			raw, err := s.published(alias, kind, it)
 			if err != nil {
@@ -298,8 +306,50 @@ func (s *Session) newFeatureList(ctx context.Context, kind Kind) List {
 			}
 			out.Items = append(out.Items, raw...)
 		}
+		if withheld > 0 {
+			s.g.opts.Log.Warn("a list holds words that may not leave: they are left out of it", "server", alias, "method", kinds[kind].method, "entries", withheld)
+		}
 	}
 	out.Items = append(out.Items, ']')
+	return out
+}
+
+// leavingEntry is an entry of a list without the members whose words may not
+// leave; nil where its name or address is among them.
+func (s *Session) leavingEntry(alias string, kind Kind, raw json.RawMessage) json.RawMessage {
+	out := raw
+	for m := range strictjson.Walk(raw) {
+		value := m.Value
+		switch {
+		case s.wordsMayPass(alias, m.Value) && (len(m.Name) <= 64 || s.mayPass(alias, strictjson.AppendString(nil, m.Name))):
+			continue
+		case m.Name == "name", m.Name == kinds[kind].key:
+			return nil
+		case m.Name == "arguments" && value[0] == '[': // a prompt is used by their names
+			args := []byte{'['}
+			for arg := range strictjson.Elements(value) {
+				if arg = s.leavingEntry(alias, kind, arg); arg == nil {
+					return nil
+				}
+				if len(args) > 1 {
+					args = append(args, ',')
+				}
+				args = append(args, arg...)
+			}
+			value = append(args, ']')
+		default:
+			value = nil
+		}
+		var err error
+		if value == nil {
+			out, err = strictjson.Delete(out, m.Name)
+		} else {
+			out, err = strictjson.Set(out, m.Name, value)
+		}
+		if err != nil {
+			return nil
+		}
+	}
 	return out
 }
 

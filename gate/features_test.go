@@ -128,6 +128,36 @@ func theirs(s *Session, kind Kind, l List) string {
 	return items
 }
 
+// Rows in the words of a list leave no more than those of a result do; entries
+// side by side are no rows.
+func TestAListWithholdsTheWordsThatMayNotLeave(t *testing.T) {
+	const rows = `name,mail\nAnn,ann@example.com\nBob,bob@example.com\nCid,cid@example.com`
+	lists := map[Kind]struct{ method, came, strict string }{
+		Resources: {"hub resources/list", `{"resources":[{"uri":"doc://a","name":"a","description":"` + rows + `","mimeType":"text/plain"},{"uri":"doc://b","name":"` + rows + `"},{"uri":"doc://c","name":"c","title":"C"},{"uri":"doc://d","name":"d","title":"D"},{"uri":"doc://e","name":"e","title":"E"}]}`,
+			`[{"uri":"mcp-gate://hub/doc://a","name":"a","mimeType":"text/plain"},{"uri":"mcp-gate://hub/doc://c","name":"c","title":"C"},{"uri":"mcp-gate://hub/doc://d","name":"d","title":"D"},{"uri":"mcp-gate://hub/doc://e","name":"e","title":"E"}]`},
+		Templates: {"hub resources/templates/list", `{"resourceTemplates":[{"uriTemplate":"doc://{id}","name":"a","_meta":{"x":["` + rows + `"]}}]}`, `[{"uriTemplate":"mcp-gate://hub/doc://{id}","name":"a"}]`},
+		Prompts:   {"hub prompts/list", `{"prompts":[{"name":"p","arguments":[{"name":"q","description":"` + rows + `","required":true},{"name":"r"}]}]}`, `[{"name":"hub_p","arguments":[{"name":"q","required":true},{"name":"r"}]}]`},
+	}
+	for _, egress := range []engagement.EgressSet{engagement.AllEgress(), engagement.EgressOf(engagement.Metadata, engagement.Aggregates)} {
+		c, _, s := openShop(t, func(o *Options) {
+			o.Profiles = map[string]Profile{"": {Servers: []string{"hub"}}}
+			for i := range o.Servers {
+				o.Servers[i].Policy.Egress = egress
+			}
+		})
+		for kind, of := range lists {
+			c.set(of.method, of.came)
+			got := theirs(s, kind, s.List(t.Context(), kind))
+			if whole := strings.Contains(got, "ann@"); whole != (egress == engagement.AllEgress()) {
+				t.Errorf("%v: %s", egress, got)
+			}
+			if egress != engagement.AllEgress() && got != of.strict {
+				t.Errorf("got  %s\nwant %s", got, of.strict)
+			}
+		}
+	}
+}
+
 func TestListsOfSeveralServersNeverCollide(t *testing.T) {
 	_, _, s := openShop(t, nil)
 	tests := []struct {

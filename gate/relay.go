@@ -13,7 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-gate/mcp-gate/artifacts"
 	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 	"github.com/mcp-gate/mcp-gate/policy"
@@ -348,23 +350,27 @@ func (s *Session) admit(declared json.RawMessage, server, method string, params 
 
 // wordsMayPass is mayPass for each text in a value by itself.
 func (s *Session) wordsMayPass(server string, value json.RawMessage) bool {
+	return within(wordsCarry(value), s.allowed(server))
+}
+
+// wordsCarry are the classes found in each text in a value by itself.
+func wordsCarry(value json.RawMessage) (classes engagement.EgressSet) {
 	switch value[0] {
 	case '{':
 		for m := range strictjson.Walk(value) {
-			if len(m.Name) > 64 && !s.mayPass(server, strictjson.AppendString(nil, m.Name)) || !s.wordsMayPass(server, m.Value) {
-				return false
+			if len(m.Name) > 64 {
+				classes = classes.Union(wordsCarry(strictjson.AppendString(nil, m.Name)))
 			}
+			classes = classes.Union(wordsCarry(m.Value))
 		}
 	case '[':
 		for e := range strictjson.Elements(value) {
-			if !s.wordsMayPass(server, e) {
-				return false
-			}
+			classes = classes.Union(wordsCarry(e))
 		}
 	case '"':
-		return s.mayPass(server, value)
+		classes = artifacts.InspectValue(value).Classes
 	}
-	return true
+	return classes
 }
 
 // offers reports whether declared capabilities hold what a request needs.
