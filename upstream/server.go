@@ -186,7 +186,8 @@ func (s *server) fall(err *Error, next time.Time) {
 // hopeless reports whether a server that went away with err is not worth a wait
 // for its next start.
 func hopeless(err *Error, next time.Time) bool {
-	return err.Kind == Unauthorized || errors.Is(err.Err, errNoProgram) || time.Until(next) > patience
+	var stuck *startStuck // the next start may take as long again
+	return err.Kind == Unauthorized || errors.Is(err.Err, errNoProgram) || errors.As(err.Err, &stuck) || time.Until(next) > patience
 }
 
 // waitWanted waits until a call needs a lazy server.

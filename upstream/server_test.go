@@ -202,6 +202,19 @@ func TestNobodyWaitsForAProgramThatIsNowhere(t *testing.T) {
 	})
 }
 
+// Who waited for all that a start may take does not wait for a second one.
+func TestNobodyWaitsTwiceForAServerThatHangs(t *testing.T) {
+	bubble(t, Server{}, Options{}, inMemory(fakemcp.Config{Fault: "hang-init"}), func(t *testing.T, r *rig) {
+		began := time.Now()
+		if err := r.Settled(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if st := r.Status()[0]; st.State != Failed || time.Since(began) > 31*time.Second {
+			t.Errorf("it is %v after %v", st.State, time.Since(began))
+		}
+	})
+}
+
 func TestHealthForgivesWhatWasBefore(t *testing.T) {
 	open := peer(func(func(string), jsonrpc.Message) {})
 	bubble(t, Server{}, Options{Backoff: func(int) time.Duration { return time.Hour }}, open, func(t *testing.T, r *rig) {
