@@ -433,8 +433,8 @@ func errorOverHTTP(c *replay) {
 }
 
 func changeStorm(c *replay) {
-	if n := c.requests("s", "tools/list"); n > 4 {
-		c.t.Errorf("%d requests for the list in three seconds", n)
+	if n, most := c.requests("s", "tools/list"), 3+int(c.took/(2*time.Second)); n > most { // one in two seconds, and the first
+		c.t.Errorf("%d requests for the list in %v, want %d at most", n, c.took, most)
 	}
 }
 

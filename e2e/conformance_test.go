@@ -16,7 +16,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 )
@@ -66,7 +65,7 @@ var suite = filepath.Join("node_modules", "@modelcontextprotocol", "conformance"
 // every required scenario must pass; with one, what fails is on it.
 func conform(t *testing.T, url, revision, baseline string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	results := t.TempDir()
 	out, err := exec.CommandContext(ctx, built.node, suite, "server", "--url", url, "--requirements", revision, "--output-dir", results).CombinedOutput()
@@ -134,8 +133,19 @@ func failures(t *testing.T, results string) map[string]string {
 	return failed
 }
 
-// fixture starts the Go SDK's server on HTTP and returns its URL.
-func fixture(t *testing.T, flags ...string) string {
+// fixture starts the Go SDK's server on HTTP and returns its URL once somebody
+// listens there. The port was free a moment before: who else may have taken it is
+// got out of the way of.
+func fixture(t *testing.T, flags ...string) (url string) {
+	t.Helper()
+	until(t, "fixture that listens", func() (ok bool) {
+		url, ok = tryFixture(t, flags)
+		return ok
+	})
+	return url
+}
+
+func tryFixture(t *testing.T, flags []string) (url string, ok bool) {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -153,17 +163,30 @@ func fixture(t *testing.T, flags ...string) string {
 		t.Fatal(err)
 	}
 	w.Close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, logged) // it says that it listens just before it does
+		_ = cmd.Wait()                     // killed, which is no news
+		logged.Close()
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed, which is no news
-		logged.Close()
+		<-ended
 	})
-	line, err := bufio.NewReader(logged).ReadString('\n') // it says so just before it listens
-	if err != nil || !strings.Contains(line, "listening") {
-		t.Fatalf("the fixture: %q %v", line, err)
-	}
-	go func() { _, _ = io.Copy(io.Discard, logged) }()
-	return "http://" + addr + "/mcp"
+	until(t, "fixture that listens or has ended", func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+		}
+		c, err := net.Dial("tcp", addr)
+		if ok = err == nil; ok {
+			c.Close()
+		}
+		return ok
+	})
+	return "http://" + addr + "/mcp", ok
 }
 
 // serveHTTP starts a gate that shows its one server as it is, and returns its

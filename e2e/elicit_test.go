@@ -157,8 +157,12 @@ func TestAClientThatHangsUp(t *testing.T) {
 // saysGone checks that the audit log and the card say that the caller has gone.
 func (r *rig) saysGone(ticket string) {
 	r.t.Helper()
-	notes := r.events(func(e audit.Event) bool {
-		return e.Kind == audit.Note && e.Ticket == ticket && strings.Contains(e.Note, "caller has gone")
+	var notes []audit.Event
+	r.until("audit line of a caller that has gone", func() bool { // the ticket knows first
+		notes = r.events(func(e audit.Event) bool {
+			return e.Kind == audit.Note && e.Ticket == ticket && strings.Contains(e.Note, "caller has gone")
+		})
+		return len(notes) > 0
 	})
 	if len(notes) != 1 {
 		r.t.Errorf("the audit log says %d times that the caller has gone, want once", len(notes))

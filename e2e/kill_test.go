@@ -86,8 +86,8 @@ func (r *rig) reading(args string) (*agent, question) {
 	select {
 	case q := <-shown:
 		return a, q
-	case <-time.After(time.Minute):
-		r.t.Fatal("no question within a minute")
+	case <-time.After(patience):
+		r.t.Fatalf("no question within %v", patience)
 		return nil, question{}
 	}
 }

@@ -100,7 +100,8 @@ func (r *rig) configure(edit func(cfg map[string]any)) {
 	if raw, err = json.Marshal(cfg); err != nil {
 		r.t.Fatal(err)
 	}
-	if err := os.WriteFile(file, raw, 0o600); err != nil {
+	// A gate that runs reads it, too: half of it is no configuration.
+	if err := errors.Join(os.WriteFile(file+".new", raw, 0o600), os.Rename(file+".new", file)); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -178,14 +179,14 @@ func nonceOf(t inbox.Ticket) string {
 // until looks again and again until done holds.
 func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			r.t.Fatalf("no %s within a minute; tickets: %s", what, r.summary())
+			r.t.Fatalf("no %s within %v; tickets: %s", what, patience, r.summary())
 		}
 	}
 }
@@ -338,7 +339,7 @@ func (h *holds) close() { _ = h.l.Close() }
 // the server has taken that.
 func (h *holds) next() (release func()) {
 	h.t.Helper()
-	if err := h.l.(*net.UnixListener).SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := h.l.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
 		h.t.Fatal(err)
 	}
 	conn, err := h.l.Accept()
@@ -552,7 +553,7 @@ func (a *agent) request(method, params string) (jsonrpc.Message, error) {
 }
 
 func (a *agent) wait(answer <-chan jsonrpc.Message) (jsonrpc.Message, error) {
-	timer := time.NewTimer(2 * time.Minute)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case m := <-answer:
@@ -565,7 +566,7 @@ func (a *agent) wait(answer <-chan jsonrpc.Message) (jsonrpc.Message, error) {
 			return jsonrpc.Message{}, errGone
 		}
 	case <-timer.C:
-		return jsonrpc.Message{}, errors.New("no answer within two minutes")
+		return jsonrpc.Message{}, fmt.Errorf("no answer within %v", patience)
 	}
 }
 

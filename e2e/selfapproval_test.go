@@ -46,6 +46,7 @@ func newScene(t *testing.T) *scene {
 	s.gate = s.client(nobody)
 	s.gate.begin("tools/call", callParams("counting/erase", `{"nonce":"n"}`))
 	s.ticket = s.state("n", inbox.Pending)
+	s.until("question at the client", func() bool { return s.gate.questions() > 0 }) // then all of it is written down
 	return s
 }
 
@@ -128,7 +129,7 @@ type line struct{ after, text string }
 // for are typed again.
 func (s *scene) terminal(program string, args []string, typed ...line) (screen string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color", "NO_COLOR=1")
@@ -221,7 +222,7 @@ func (s *scene) mint(principal string) string {
 // send posts to a path and returns status and body.
 func (h *httpGate) send(method, path, token, body string, headers ...string) (int, string) {
 	h.s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, h.url+path, strings.NewReader(body))
 	if err != nil {
@@ -476,7 +477,7 @@ var attempts = []attempt{
 		if out, err := exec.Command(built.gate, args...).CombinedOutput(); err == nil {
 			s.t.Errorf("exit 0, %s", out)
 		}
-		s.terminal(built.gate, args, line{"Passphrase to allow", "a good guess\r"})
+		s.terminal(built.gate, args, line{"Passphrase to allow", "a good guess\r"}, line{"tries are left", "\x03"})
 		s.unasked("ahead")
 	}},
 	{name: "write a grant of the gate's own key into the database", try: func(s *scene) {
