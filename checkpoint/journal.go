@@ -36,13 +36,14 @@ type Entry struct {
 type EntryState uint8
 
 const (
-	EntryOpen   EntryState = iota + 1 // the copy is taken; the call has not ended
-	EntryKept                         // the call ended; it can be undone
-	EntryVoid                         // the call changed nothing, or it cannot be undone
-	EntryUndone                       // it was put back
+	EntryOpen    EntryState = iota + 1 // the copy is taken; the call has not ended
+	EntryKept                          // the call ended; it can be undone
+	EntryVoid                          // the call changed nothing, or it cannot be undone
+	EntryUndone                        // it was put back
+	EntryUndoing                       // the call that takes it back is on its way, or nobody knows what came of it
 )
 
-var entryStates = enum.Of[EntryState]("journal state", "open", "kept", "void", "undone")
+var entryStates = enum.Of[EntryState]("journal state", "open", "kept", "void", "undone", "undoing")
 
 func (s EntryState) String() string                { return entryStates.Word(s) }
 func (s EntryState) MarshalText() ([]byte, error)  { return entryStates.Marshal(s) }
@@ -50,8 +51,9 @@ func (s *EntryState) UnmarshalText(b []byte) error { return entryStates.Unmarsha
 
 // nextEntry lists every legal step.
 var nextEntry = map[EntryState][]EntryState{
-	EntryOpen: {EntryKept, EntryVoid},
-	EntryKept: {EntryUndone},
+	EntryOpen:    {EntryKept, EntryVoid},
+	EntryKept:    {EntryUndone, EntryUndoing},
+	EntryUndoing: {EntryUndone, EntryKept},
 }
 
 // Step moves the entry to the state; an illegal step is an error and changes

@@ -192,8 +192,8 @@ func (s *Session) view(ctx context.Context, c *call, d policy.Decision) inbox.Vi
 		Definition: inbox.Definition{State: inbox.DefinitionAccepted, Digest: c.entry.Digest},
 		Last:       last,
 		Rule:       inbox.Rule{Name: d.Rule, Where: d.By.Source.String(), Reason: d.Reason()},
-		Undo:       s.undoText(c, d),
-		Fallback:   fallback, Wait: s.wait(),
+		Undo:       s.undoText(c, d), Undoes: c.undoes,
+		Fallback: fallback, Wait: s.wait(),
 		Level: s.need(c),
 	}
 	if usual := inbox.Level(policy.LeastLevel(c.entry.Class.Permission)); v.Level < usual {
@@ -359,6 +359,9 @@ func (s *Session) Resume(ctx context.Context, ticket string, r Reply, again Requ
 	}
 	c := s.frozen(t)
 	c.progress, c.meta, c.client, c.canAsk = again.Progress, again.Meta, again.Client, true // the question did reach the client
+	if s.profile.Exposure != Transparent && isMeta(again.Name) {
+		c.front = again.Name
+	}
 	if ctx.Err() != nil || r.Action == Left {
 		return s.gone(ctx, c, t)
 	}
@@ -376,7 +379,10 @@ func (s *Session) Resume(ctx context.Context, ticket string, r Reply, again Requ
 
 // frozen is the call that a ticket holds.
 func (s *Session) frozen(t inbox.Ticket) *call {
-	c := &call{id: s.nextCall(), name: t.View.Tool.String(), args: t.Args, digest: t.Binding.Args, ticket: t.ID}
+	c := &call{id: s.nextCall(), name: t.View.Tool.String(), args: t.Args, digest: t.Binding.Args, ticket: t.ID, undoes: t.View.Undoes}
+	if s.profile.exposure() == Meta { // no client of it has the tool's own schema
+		c.front = "call_tool"
+	}
 	c.entry, c.known = s.tool(t.View.Tool)
 	if !c.known {
 		c.entry = catalog.Entry{Tool: catalog.Tool{ID: t.View.Tool}}

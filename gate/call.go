@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/checkpoint"
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/internal/canonjson"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
@@ -43,6 +46,7 @@ type call struct {
 	unfit  error  // more about a refusal than its code says
 
 	way       wayBack      // taken before it ran
+	undoes    string       // the journal entry that it takes back; "" for none
 	noWayBack bool         // a checkpoint was tried and could not be taken
 	ungranted bool         // its grant was used up by another call
 	ticket    string       // the inbox's, once there is one
@@ -196,8 +200,8 @@ func (s *Session) refuseClass(c *call) Outcome {
 	return wrongShape("call_tool_read", "runs only tools of class read, and %v is %s. If the change is wanted, use call_tool.", c.entry.ID, c.entry.Class.Permission)
 }
 
-// run makes a call that policy, or a person, let through: charge, write down,
-// call, write down.
+// run makes a call that policy, or a person, let through. What can still stand in
+// its way comes first; from the intent event on it counts as run.
 func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 	if d.Grant != "" {
 		if _, err := s.g.opts.Inbox.Spend(ctx, d.Grant, s.inboxCall(c), s.matcher(c), s.need(c)); err != nil {
@@ -206,40 +210,65 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 			return s.road(ctx, c) // without it
 		}
 	}
-	if !s.charge(ctx) {
-		return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeSpend, Rule: "step8.spend", About: d.About})
-	}
 	back, err := s.checkpointed(ctx, c, d)
 	if err != nil {
 		s.g.opts.Log.Warn("no checkpoint could be taken", "tool", c.entry.ID.String(), "error", err)
 		c.noWayBack = true
-		if d.Verdict == policy.Review { // which stands on one
+		if d.Verdict == policy.Review && c.allowed == 0 { // nobody said yes: it stands on the checkpoint
 			return s.road(ctx, c)
 		}
 		d.Checkpoint, d.Journal, d.NoWayBack = false, false, true
 	}
+	if !s.charge(ctx) {
+		return s.stopped(c, back, s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeSpend, Rule: "step8.spend", About: d.About}))
+	}
+	if c.unfit = s.reserve(ctx, c); c.unfit != nil {
+		return s.stopped(c, back, s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "review.undo", About: d.About}))
+	}
 	if err := s.g.opts.Audit.Record(s.event(audit.Intent, c, d)); err != nil {
-		return s.unrecorded(c, d, err)
+		s.tookBack(c, audit.Error)
+		return s.stopped(c, back, s.unrecorded(c, d, err))
 	}
 	if c.entry.Class.Permission > engagement.Read {
 		s.noteWrite()
 	}
 	start := s.g.opts.Now()
 	raw, err := s.send(ctx, c)
+	took := s.g.opts.Now().Sub(start)
+	s.chargeBytes(int64(len(raw)))
+	return s.conclude(ctx, c, back, took, raw, err)
+}
+
+// stopped ends what was begun for a call that did not run after all: its way
+// back, and its ticket, which was claimed for it.
+func (s *Session) stopped(c *call, back *checkpoint.Entry, out Outcome) Outcome {
+	if back != nil {
+		s.close(back, checkpoint.EntryVoid, "it did not run")
+	}
+	if c.ticket != "" {
+		if _, err := s.g.opts.Inbox.Finish(context.Background(), c.ticket, inbox.Receipt{Failed: true, Result: out.Result}); err != nil {
+			s.g.opts.Log.Error("a ticket could not be ended", "ticket", c.ticket, "error", err)
+		}
+	}
+	return out
+}
+
+// conclude writes down what came of a call that was sent, and says what of it
+// leaves.
+func (s *Session) conclude(ctx context.Context, c *call, back *checkpoint.Entry, took time.Duration, raw json.RawMessage, err error) Outcome {
 	out, done := s.outcome(c, raw, err)
 	came := out.Result
 	out = s.leaving(ctx, c, out, &done)
-	done.Kind, done.Duration, done.Ticket = audit.Outcome, s.g.opts.Now().Sub(start), c.ticket
-	s.chargeBytes(int64(len(raw)))
+	done.Kind, done.Duration, done.Ticket = audit.Outcome, took, c.ticket
 	if back != nil {
 		s.journal(c, back, came)
 	}
+	s.tookBack(c, done.Outcome)
+	var kept error
 	if c.ticket != "" {
-		err = s.receipt(c, out, done)
-	} else {
-		err = nil
+		kept = s.receipt(c, out, done)
 	}
-	if err = errors.Join(err, s.g.opts.Audit.Record(s.about(done, c))); err != nil {
+	if err := errors.Join(kept, s.g.opts.Audit.Record(s.about(done, c))); err != nil {
 		s.g.opts.Log.Error("an outcome could not be written down", "error", err)
 		return Outcome{Error: &jsonrpc.Error{Code: CodeUpstream, Message: fmt.Sprintf("%v ran, but what came of it could not be written down, so it is not given out: the owner has to look at the audit log", c.entry.ID)}}
 	}

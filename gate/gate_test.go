@@ -396,6 +396,22 @@ func TestWhatAReplyIsWorth(t *testing.T) {
 	}
 }
 
+// Who called through call_tool was given no output schema, before a question and
+// after it: a stub is an ordinary result.
+func TestAStubIsNoErrorBehindAQuestion(t *testing.T) {
+	r := newRig(t, nil)
+	r.gate.Offer("hub", raws(append([]string{`{"name":"drop_issue","description":"Delete an issue for good","outputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}`}, definitions["hub"]...)))
+	s := r.open(t, Identity{})
+	ask := through(t, s, "hub/drop_issue", `{"n":1}`).Ask
+	if ask == nil {
+		t.Fatal("nobody was asked")
+	}
+	later := s.Resume(t.Context(), ask.Ticket, Reply{Cancelled, "", time.Second}, Request{Name: "call_tool"})
+	if got := decode(t, later); got.IsError || !strings.HasPrefix(got.text(), "deferred") {
+		t.Errorf("got %s", later.Result)
+	}
+}
+
 func TestATicketRunsOneCallOfItsPrincipal(t *testing.T) {
 	r := newRig(t, nil)
 	s, other := r.open(t, Identity{}), r.open(t, Identity{Principal: "other", Scope: policy.ScopeAdmin})
@@ -1190,15 +1206,64 @@ func TestReviewNeedsAWayBack(t *testing.T) {
 		"a rule asks":               {func(root string) string { return filepath.Join(root, "a.txt") }, rules(policy.Record{Do: "ask", Tools: policy.Words{"hub/save_file"}})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, s, root := reviewing(t, tt.edit)
+			r, s, root := reviewing(t, func(o *Options) {
+				o.Spend.Calls = new(int64(5))
+				if tt.edit != nil {
+					tt.edit(o)
+				}
+			})
 			if err := os.Symlink(t.TempDir(), filepath.Join(root, "link")); err != nil {
 				t.Fatal(err)
 			}
 			out := through(t, s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":"x"}`, tt.path(root)))
 			if out.Ask == nil || len(r.caller.calls()) != 0 {
-				t.Errorf("got %+v, want a question", out)
+				t.Fatalf("got %+v, want a question", out)
+			}
+			ticket := out.Ask.Ticket
+			out = s.Resume(t.Context(), ticket, Reply{Accepted, "allow-once", time.Second}, Request{})
+			if out.Result == nil || decode(t, out).IsError || len(r.caller.calls()) != 1 {
+				t.Errorf("after a yes: %+v, and %d calls", out, len(r.caller.calls()))
+			}
+			if calls, _, err := r.store.Spent(t.Context(), s.purse()); err != nil || calls != 1 {
+				t.Errorf("%d calls were charged, %v", calls, err)
+			}
+			if now, err := r.store.Ticket(t.Context(), ticket); err != nil || now.State != inbox.Done {
+				t.Errorf("the ticket is %v, %v", now.State, err)
 			}
 		})
+	}
+}
+
+// An allowed call that something stops behind its claim ends its ticket, and
+// leaves no promise of a way back.
+func TestWhatStopsAClaimedCallEndsItsTicket(t *testing.T) {
+	r, s, root := reviewing(t, func(o *Options) {
+		o.Servers[0].Policy.AllowSourceWrites = false
+		o.Spend.Calls = new(int64(1))
+	})
+	out := through(t, s, "hub/save_file", fmt.Sprintf(`{"path":%q,"text":"x"}`, filepath.Join(root, "a.txt")))
+	if out.Ask == nil {
+		t.Fatalf("got %+v, want a question", out)
+	}
+	// The last call is spent between the judgement and the charge.
+	r.gate.opts.Sessions = spentMeanwhile{r.gate.opts.Sessions}
+	r.refusedAs(t, s.Resume(t.Context(), out.Ask.Ticket, Reply{Accepted, "allow-once", time.Second}, Request{}), "spend")
+	if now, err := r.store.Ticket(t.Context(), out.Ask.Ticket); err != nil || now.State != inbox.Failed || len(r.caller.calls()) != 0 {
+		t.Errorf("the ticket is %v, %v, and %d calls ran", now.State, err, len(r.caller.calls()))
+	}
+	if journal := r.entries(t); len(journal) != 1 || journal[0].State != checkpoint.EntryVoid {
+		t.Errorf("the journal has %+v", journal)
+	}
+}
+
+// spentMeanwhile is an account that somebody else empties just before a charge.
+type spentMeanwhile struct{ Sessions }
+
+func (s spentMeanwhile) ChargeCall(ctx context.Context, account string, limit engagement.Spend) (bool, error) {
+	for {
+		if charged, err := s.Sessions.ChargeCall(ctx, account, limit); err != nil || !charged {
+			return charged, err
+		}
 	}
 }
 
@@ -1266,10 +1331,61 @@ func TestADeclaredInverseTakesACallBack(t *testing.T) {
 	if len(journal) != 1 || string(journal[0].Inverse) != `{"tool":"hub/save_file","args":{"path":"","n":[7],"was":"t"}}` {
 		t.Fatalf("the journal has %+v", journal)
 	}
-	out, err := s.Undo(t.Context(), journal[0].ID, true)
-	if err != nil || out.Ask == nil { // the inverse is a source-file write without a copy: it asks
-		t.Fatalf("undo gives %+v, %v", out, err)
+	id := journal[0].ID
+	undo := func() Outcome {
+		t.Helper()
+		out, err := s.Undo(t.Context(), id, true)
+		if err != nil || out.Ask == nil { // the inverse is a source-file write without a copy: it asks
+			t.Fatalf("undo gives %+v, %v", out, err)
+		}
+		if kept := r.entries(t)[0]; kept.State != checkpoint.EntryKept {
+			t.Errorf("before a yes the entry is %v", kept.State)
+		}
+		if asked, err := r.store.Ticket(t.Context(), out.Ask.Ticket); err != nil || !strings.Contains(asked.View.Render(80), id) {
+			t.Errorf("the card does not name the entry: %s, %v", asked.View.Render(80), err)
+		}
+		return out
 	}
+	yes := Reply{Accepted, "allow-once", time.Second}
+
+	works := r.caller.answer
+	r.caller.answer = func(string, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`{"content":[],"isError":true}`), nil
+	}
+	if out := s.Resume(t.Context(), undo().Ask.Ticket, yes, Request{}); !decode(t, out).IsError {
+		t.Fatalf("an inverse that fails gives %+v", out)
+	}
+	first := undo()
+	r.caller.answer = works
+	r.gate.opts.Audit = twice{r.gate.opts.Audit, func() { // while the first is on its way
+		if _, err := s.Undo(t.Context(), id, true); err == nil || !strings.Contains(err.Error(), "no answer is on record") {
+			t.Errorf("an undo beside another gives %v", err)
+		}
+	}}
+	if out := s.Resume(t.Context(), first.Ask.Ticket, yes, Request{}); out.Result == nil || decode(t, out).IsError {
+		t.Fatalf("after a yes: %+v", out)
+	}
+	r.gate.opts.Audit = r.gate.opts.Audit.(twice).Recorder
+	if undone := r.entries(t)[0]; undone.State != checkpoint.EntryUndone {
+		t.Errorf("the entry is %v", undone.State)
+	}
+	sent := len(r.caller.calls())
+	if _, err := s.Undo(t.Context(), id, true); err == nil || len(r.caller.calls()) != sent {
+		t.Errorf("an entry is undone twice")
+	}
+}
+
+// twice does something beside each intent.
+type twice struct {
+	Recorder
+	beside func()
+}
+
+func (w twice) Record(e audit.Event) error {
+	if e.Kind == audit.Intent {
+		w.beside()
+	}
+	return w.Recorder.Record(e)
 }
 
 func TestAnInverseIsFilledWholeOrNotAtAll(t *testing.T) {

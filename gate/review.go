@@ -249,12 +249,27 @@ func (s *Session) journal(c *call, e *checkpoint.Entry, result json.RawMessage) 
 	} else if len(e.Changes) == 0 {
 		e.Note, state = "it changed no file", checkpoint.EntryVoid
 	}
-	if err = e.Step(state); err == nil {
-		_, err = s.g.opts.Journal.ChangeEntry(context.Background(), *e)
-	}
-	if err != nil {
+	s.close(e, state, e.Note)
+}
+
+// close moves an entry on that only this call holds.
+func (s *Session) close(e *checkpoint.Entry, state checkpoint.EntryState, note string) {
+	e.Note = note
+	if err := s.step(context.Background(), e, state); err != nil {
 		s.g.opts.Log.Error("a journal entry could not be closed", "entry", e.ID, "error", err)
 	}
+}
+
+// step moves an entry on as it was read, unless somebody else has meanwhile.
+func (s *Session) step(ctx context.Context, e *checkpoint.Entry, state checkpoint.EntryState) error {
+	if err := e.Step(state); err != nil {
+		return err
+	}
+	won, err := s.g.opts.Journal.ChangeEntry(ctx, *e)
+	if err == nil && !won {
+		err = fmt.Errorf("journal entry %s was changed by somebody else at the same time", e.ID)
+	}
+	return err
 }
 
 // inverted fills in the declared way back of a call that gave a result.
@@ -280,8 +295,8 @@ func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, er
 	if err != nil {
 		return Outcome{}, err
 	}
-	if e.State != checkpoint.EntryKept {
-		return Outcome{}, fmt.Errorf("entry %s is %v: %s", e.ID, e.State, e.Note)
+	if err := undoable(e); err != nil {
+		return Outcome{}, err
 	}
 	if e.Inverse != nil {
 		return s.undoByCall(ctx, e, canAsk)
@@ -307,7 +322,7 @@ func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, er
 	if restoreErr != nil {
 		return Outcome{}, restoreErr
 	}
-	if err := s.undone(ctx, e); err != nil {
+	if err := s.step(ctx, &e, checkpoint.EntryUndone); err != nil {
 		return Outcome{}, err
 	}
 	return Outcome{Result: textResult(false, append([]string{"put back:"}, restored...))}, nil
@@ -327,18 +342,57 @@ func (s *Session) undoByCall(ctx context.Context, e checkpoint.Entry, canAsk boo
 		return Outcome{}, err
 	}
 	c := s.newCall(inverse.Tool, inverse.Args, Request{CanAsk: canAsk})
-	c.front, c.entry, c.known = "review undo", entry, known
-	out := s.road(ctx, c)
-	if out.Ask == nil && out.Error == nil && !failed(out.Result) {
-		return out, s.undone(ctx, e)
-	}
-	return out, nil
+	c.front, c.undoes, c.entry, c.known = "review undo", e.ID, entry, known
+	return s.road(ctx, c), nil
 }
 
-func (s *Session) undone(ctx context.Context, e checkpoint.Entry) error {
-	if err := e.Step(checkpoint.EntryUndone); err != nil {
+// undoable says why an entry cannot be undone now; nil where it can.
+func undoable(e checkpoint.Entry) error {
+	switch e.State {
+	case checkpoint.EntryKept:
+		return nil
+	case checkpoint.EntryOpen:
+		return fmt.Errorf("entry %s: its call has not ended, or the gate died with it; look at what it changed", e.ID)
+	case checkpoint.EntryUndoing:
+		return fmt.Errorf("entry %s: the call that takes it back was sent, and no answer is on record; look at %s before you do anything", e.ID, e.Tool)
+	}
+	if e.Note == "" {
+		return fmt.Errorf("entry %s is %v", e.ID, e.State)
+	}
+	return fmt.Errorf("entry %s is %v: %s", e.ID, e.State, e.Note)
+}
+
+// reserve takes the entry that a call takes back, as the last thing before it
+// is sent, so that of two such calls one is.
+func (s *Session) reserve(ctx context.Context, c *call) error {
+	if c.undoes == "" {
+		return nil
+	}
+	e, err := s.g.opts.Journal.Entry(ctx, c.undoes)
+	if err != nil {
 		return err
 	}
-	_, err := s.g.opts.Journal.ChangeEntry(ctx, e)
-	return err
+	if err := undoable(e); err != nil {
+		return err
+	}
+	return s.step(ctx, &e, checkpoint.EntryUndoing)
+}
+
+// tookBack settles a reserved entry by what came of the call.
+func (s *Session) tookBack(c *call, came string) {
+	if c.undoes == "" {
+		return
+	}
+	e, err := s.g.opts.Journal.Entry(context.Background(), c.undoes)
+	if err != nil {
+		s.g.opts.Log.Error("a journal entry could not be read", "entry", c.undoes, "error", err)
+		return
+	}
+	switch came {
+	case audit.OK:
+		s.close(&e, checkpoint.EntryUndone, "")
+	case audit.Unknown: // it stays as it is: nobody knows
+	default:
+		s.close(&e, checkpoint.EntryKept, "the call that was to take it back failed")
+	}
 }

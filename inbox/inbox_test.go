@@ -509,6 +509,26 @@ func TestAClockThatGoesBackProlongsNothing(t *testing.T) {
 	}
 }
 
+// A call that is allowed runs: nobody hears that it does not because the grant
+// beside it could not be kept.
+func TestAYesHoldsWithoutItsGrant(t *testing.T) {
+	h := newHome(t)
+	q := question(inbox.L0)
+	q.View.Class = engagement.ReversibleWrite
+	ticket := h.ask(q)
+	o := h.opts()
+	o.Store = grantless{h.store}
+	got, err := inbox.NewForms(o).Answer(h.ctx, ticket.ID, inbox.AnswerSession)
+	if err != nil || got.State != inbox.Approved {
+		t.Errorf("for the session: %v, %v", got.State, err)
+	}
+}
+
+// grantless is a store that keeps no grant.
+type grantless struct{ inbox.Store }
+
+func (grantless) AddGrant(context.Context, inbox.Grant) error { return errors.New("the disk is full") }
+
 func TestFormsDecideTheWeakestLevelOnly(t *testing.T) {
 	h := newHome(t)
 	q := question(inbox.L0)

@@ -30,6 +30,8 @@ type View struct {
 	Egress []engagement.Egress   `json:"egress"` // what the result may carry, least first
 	// Undo says in the gate's words what puts the effect back; "" is nothing.
 	Undo string `json:"undo,omitempty"`
+	// Undoes is the journal entry whose call this one takes back; "" for none.
+	Undoes string `json:"undoes,omitempty"`
 
 	Principal string `json:"principal"`
 	Client    string `json:"client,omitempty"` // what it calls itself, which proves nothing
@@ -112,7 +114,7 @@ func (v View) Digest() string {
 	d := newDigest("mcp-gate view 1")
 	d.add(v.Ticket, v.Tool.Server, v.Tool.Tool, v.Class.String())
 	d.list(words(v.Egress))
-	d.add(v.Undo, v.Principal, v.Client, v.Session, v.Project)
+	d.add(v.Undo, v.Undoes, v.Principal, v.Client, v.Session, v.Project)
 	d.add(v.Definition.State.String(), v.Definition.Digest, stamp(v.Definition.Since), v.Definition.Diff)
 	d.list(v.Definition.Notes)
 	d.add(v.Args)
@@ -184,6 +186,7 @@ func (v View) card(values, texts cut) Card {
 		add("allows", v.Proposal.Sentence())
 	}
 	add("class", v.classText())
+	add("takes back", DisplayLine(v.Undoes))
 	add("asked by", v.askedBy())
 	add("tool", v.definitionText(texts))
 	add("arguments", v.argsText())

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/inbox"
 )
@@ -30,7 +32,7 @@ func offlineGate(home config.Home, cfg config.Config) (*gate.Gate, error) {
 		servers = append(servers, gatedOf(s, cfg.Policy.Policy))
 	}
 	options := e.gateOptions(servers, engineOptions{exposure: gate.Meta}, discard{})
-	options.Caller = nobody{}
+	options.Caller, options.Sessions = nobody{}, unspent{}
 	options.Reach = func() inbox.Level { return inbox.L0 }
 	options.Acceptance = newAcceptance(home, cfg, e.log)
 	return gate.New(options)
@@ -40,6 +42,25 @@ func offlineGate(home config.Home, cfg config.Config) (*gate.Gate, error) {
 type discard struct{}
 
 func (discard) Record(audit.Event) error { return nil }
+
+// unspent keeps no session and no account: nothing was used up.
+type unspent struct{}
+
+var errOffline = errors.New("no gate runs")
+
+func (unspent) ChargeCall(context.Context, string, engagement.Spend) (bool, error) {
+	return false, errOffline
+}
+func (unspent) ChargeBytes(context.Context, string, int64) error { return errOffline }
+func (unspent) Spent(context.Context, string) (calls, resultBytes int64, err error) {
+	return 0, 0, nil
+}
+func (unspent) KeepSession(context.Context, string, json.RawMessage, time.Time) error {
+	return errOffline
+}
+func (unspent) Session(context.Context, string) (json.RawMessage, time.Time, error) {
+	return nil, time.Time{}, errOffline
+}
 
 // nobody is a caller without servers.
 type nobody struct{}
