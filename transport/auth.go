@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/internal/flock"
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
@@ -36,9 +37,9 @@ type Token struct {
 }
 
 // TokenFile keeps tokens in one JSON file, of which only its owner may read
-// anything. It is safe for concurrent use, and sees at once what another
-// process changed; two processes that change it at the same moment may lose one
-// of the changes. It satisfies [Tokens].
+// anything. It is safe for concurrent use, by processes too: one changes it at a
+// time, under a lock beside the file, and what another changed is seen at once.
+// It satisfies [Tokens].
 type TokenFile struct {
 	path string
 	log  *slog.Logger
@@ -95,15 +96,13 @@ func (f *TokenFile) Lookup(token string) (gate.Identity, []string, bool) {
 // First mints a token if there is none at all, and otherwise returns "". The
 // plain token is shown this once; the file keeps its digest.
 func (f *TokenFile) First(principal string, scope policy.Scope) (plain string, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.load(); err != nil {
-		return "", err
-	}
-	if len(f.all) > 0 {
-		return "", nil
-	}
-	plain, _, err = f.add(Token{Principal: principal, Scope: scope, Profiles: []string{"*"}})
+	err = f.change(func() (err error) {
+		if len(f.all) > 0 {
+			return nil
+		}
+		plain, _, err = f.add(Token{Principal: principal, Scope: scope, Profiles: []string{"*"}})
+		return err
+	})
 	return plain, err
 }
 
@@ -113,12 +112,29 @@ func (f *TokenFile) Add(t Token) (plain, id string, err error) {
 	if t.Principal == "" {
 		return "", "", errors.New("a token needs a principal")
 	}
+	err = f.change(func() (err error) {
+		plain, id, err = f.add(t)
+		return err
+	})
+	return plain, id, err
+}
+
+// change has edit change what is in the file now, while nobody else does.
+func (f *TokenFile) change(edit func() error) (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.load(); err != nil {
-		return "", "", err
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return fmt.Errorf("tokens: %w", err)
 	}
-	return f.add(t)
+	unlock, err := flock.Lock(f.path + ".lock")
+	if err != nil {
+		return fmt.Errorf("tokens: %w", err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if err := f.load(); err != nil {
+		return err
+	}
+	return edit()
 }
 
 func (f *TokenFile) add(t Token) (plain, id string, err error) {
@@ -149,16 +165,13 @@ func (f *TokenFile) List() ([]Token, error) {
 
 // Remove revokes the token with this id at once.
 func (f *TokenFile) Remove(id string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.load(); err != nil {
-		return err
-	}
-	at := slices.IndexFunc(f.all, func(t Token) bool { return t.ID == id })
-	if at < 0 {
-		return &UnknownTokenError{id}
-	}
-	return f.store(slices.Delete(slices.Clone(f.all), at, at+1))
+	return f.change(func() error {
+		at := slices.IndexFunc(f.all, func(t Token) bool { return t.ID == id })
+		if at < 0 {
+			return &UnknownTokenError{id}
+		}
+		return f.store(slices.Delete(slices.Clone(f.all), at, at+1))
+	})
 }
 
 // An UnknownTokenError says that there is no token with this id.
@@ -216,11 +229,7 @@ func (f *TokenFile) store(all []Token) (err error) {
 	if err != nil {
 		return fmt.Errorf("tokens: %w", err)
 	}
-	dir := filepath.Dir(f.path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("tokens: %w", err)
-	}
-	tmp, err := os.CreateTemp(dir, ".tokens-*") // mode 0600
+	tmp, err := os.CreateTemp(filepath.Dir(f.path), ".tokens-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("tokens: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,6 +79,41 @@ func TestTokenFile(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".tokens-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestChangesOfProcessesAreAllKept has each of several processes add tokens and
+// revoke every other one of its own.
+func TestChangesOfProcessesAreAllKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	const processes, tokens = 4, 10
+	var want sync.Map
+	var wg sync.WaitGroup
+	for range processes {
+		f := openTokens(t, path)
+		wg.Go(func() {
+			for n := range tokens {
+				_, id, err := f.Add(Token{Principal: "ci", Scope: policy.ScopeRead})
+				if err == nil && n%2 == 1 {
+					err = f.Remove(id)
+				} else {
+					want.Store(id, true)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all, err := openTokens(t, path).List()
+	if err != nil || len(all) != processes*tokens/2 {
+		t.Errorf("%d tokens are left, want %d: %v", len(all), processes*tokens/2, err)
+	}
+	for _, token := range all {
+		if _, ok := want.Load(token.ID); !ok {
+			t.Errorf("token %s was revoked and is there", token.ID)
+		}
 	}
 }
 

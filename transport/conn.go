@@ -26,6 +26,7 @@ type conn struct {
 	log     *slog.Logger
 	stop    func()        // closes stopped; any number of times
 	stopped chan struct{} // closed when streams without an end are to end
+	ended   chan struct{} // closed once the conn and its session are, and nothing of it runs any more
 	asked   asked         // requests of ours that wait for the client's answer
 	told    atomic.Bool   // the legacy client knows that the list has changed
 
@@ -37,7 +38,7 @@ type conn struct {
 	closed   bool
 	begun    bool                 // the legacy client said that it is ready
 	private  bool                 // ids of different requests may be equal: no cancelling by id
-	running  int                  // requests and what else keeps the session open
+	running  int                  // requests, parked ones too, and what else keeps the session open
 	serving  int                  // requests that were admitted and have not left
 	bytes    int64                // of their params
 	count    int                  // requests ever admitted
@@ -60,7 +61,8 @@ func (s *Server) newConn(who gate.Identity) *conn {
 	stopped := make(chan struct{})
 	return &conn{
 		srv: s, who: who, log: s.log.With("session", who.SessionID),
-		ids: make(map[string]*exchange), flights: make(map[string]*flight), stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
+		ids: make(map[string]*exchange), flights: make(map[string]*flight),
+		stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }), ended: make(chan struct{}),
 	}
 }
 
@@ -85,6 +87,7 @@ func (c *conn) session(ctx context.Context, label string) (Session, error) {
 		if c.who.Client == "" {
 			c.who.Client = label
 		}
+		c.running++
 		go c.open(octx, o, c.who)
 	}
 	c.mu.Unlock()
@@ -116,12 +119,10 @@ func (c *conn) declares(ses Session, capability string) bool {
 }
 
 func (c *conn) open(ctx context.Context, o *opening, who gate.Identity) {
+	defer c.drop()
 	defer o.cancel()
 	defer close(o.done)
-	ses, err := c.srv.gate.Open(ctx, who)
-	if err != nil {
-		err = fmt.Errorf("open a session: %w", err)
-	}
+	ses, err := c.openSession(ctx, who)
 	c.mu.Lock()
 	c.opening = nil
 	late := c.closed && err == nil
@@ -136,8 +137,17 @@ func (c *conn) open(ctx context.Context, o *opening, who gate.Identity) {
 	}
 }
 
+func (c *conn) openSession(ctx context.Context, who gate.Identity) (ses Session, err error) {
+	defer c.caught("", func(e *jsonrpc.Error) { ses, err = nil, e })
+	if ses, err = c.srv.gate.Open(ctx, who); err != nil {
+		return nil, fmt.Errorf("open a session: %w", err)
+	}
+	return ses, nil
+}
+
 // close cancels what runs, ends the wait for every answer, and closes the
-// session once the last request has left it. It may be called more than once.
+// session once the last request has left it: then c.ended is closed. It may be
+// called more than once.
 func (c *conn) close() {
 	c.mu.Lock()
 	if c.closed {
@@ -163,6 +173,7 @@ func (c *conn) close() {
 	}
 }
 
+// endSession ends the last of a conn that is closed. It is called once.
 func (c *conn) endSession() {
 	c.mu.Lock()
 	ses := c.ses
@@ -171,6 +182,7 @@ func (c *conn) endSession() {
 	if ses != nil {
 		ses.Close()
 	}
+	close(c.ended)
 }
 
 // admit takes a request in, unless its id is in use.
@@ -341,10 +353,15 @@ func (c *conn) tellRoots(ses Session) {
 		if !again {
 			return
 		}
-		ctx, stop := context.WithTimeout(context.Background(), unwind)
-		ses.RootsChanged(ctx)
-		stop()
+		c.rootsChanged(ses)
 	}
+}
+
+func (c *conn) rootsChanged(ses Session) {
+	defer c.caught("notifications/roots/list_changed", func(*jsonrpc.Error) {}) // it has no answer
+	ctx, stop := context.WithTimeout(context.Background(), unwind)
+	defer stop()
+	ses.RootsChanged(ctx)
 }
 
 func orEmpty(obj json.RawMessage) json.RawMessage {

@@ -91,12 +91,7 @@ func (x *exchange) run(ctx, lasting context.Context) {
 
 // serve finds the method and runs it. A panic costs its own request only.
 func (x *exchange) serve(ctx context.Context) (result json.RawMessage, failed *jsonrpc.Error) {
-	defer func() {
-		if p := recover(); p != nil {
-			x.c.log.Error("panic while serving a request", "method", x.msg.Method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			result, failed = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "internal error"}
-		}
-	}()
+	defer x.c.caught(x.msg.Method, func(e *jsonrpc.Error) { result, failed = nil, e })
 	m, ok := methods[x.msg.Method]
 	if !ok || !m.in(x.terms.modern) {
 		return nil, notFound(x.msg.Method)
@@ -117,6 +112,15 @@ func (x *exchange) serve(ctx context.Context) (result json.RawMessage, failed *j
 		}
 	}
 	return m.serve(ctx, x, ses)
+}
+
+// caught hands what takes the place of an outcome to failed after a panic. It
+// is to be deferred by every goroutine that a Gate or a Session works on.
+func (c *conn) caught(method string, failed func(*jsonrpc.Error)) {
+	if p := recover(); p != nil {
+		c.log.Error("panic while serving a request", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		failed(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "internal error"})
+	}
 }
 
 func notFound(method string) *jsonrpc.Error {

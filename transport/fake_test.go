@@ -85,7 +85,19 @@ func (s *fakeSession) Capabilities() json.RawMessage {
 	return json.RawMessage(`{"tools":{"listChanged":true}}`)
 }
 
-func (s *fakeSession) ListTools(context.Context) (json.RawMessage, error) {
+// ListTools has another marked parameter once the list has changed. With the
+// client "waits" it takes as long as its context.
+func (s *fakeSession) ListTools(ctx context.Context) (json.RawMessage, error) {
+	if s.who.Client == "waits" {
+		s.started <- "list"
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	select {
+	case <-s.g.changed:
+		return json.RawMessage(`[{"name":"echo","inputSchema":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}]`), nil
+	default:
+	}
 	return json.RawMessage(`[{"name":"echo","inputSchema":{"type":"object"}},` +
 		`{"name":"sql","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},` +
 		`"at":{"type":"object","properties":{"row":{"type":"integer","x-mcp-header":"Row"},"dry":{"type":"boolean","x-mcp-header":"Dry"}}}}}}]`), nil
@@ -158,6 +170,9 @@ func (s *fakeSession) Call(ctx context.Context, r gate.Request) gate.Outcome {
 		}
 		answers, e := r.Client.Input(ctx, r.Args)
 		if e != nil {
+			if arg == "slowly" {
+				time.Sleep(unwind / 2) // of fake time
+			}
 			s.started <- "input ended"
 			return gate.Outcome{Error: e}
 		}

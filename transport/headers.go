@@ -139,11 +139,39 @@ type paramHeader struct {
 }
 
 // paramHeaders are the x-mcp-header annotations of the tools that a session
-// offers, by tool; read once, since the list never changes.
+// offers, by tool. They are read once, and again after the one change that its
+// list may go through.
 type paramHeaders struct {
-	mu    sync.Mutex
-	read  bool
-	tools map[string][]paramHeader
+	mu      sync.Mutex // guards what follows; not held while a list is made
+	read    bool
+	changed bool // it is the list after the change
+	tools   map[string][]paramHeader
+}
+
+func (ph *paramHeaders) of(ctx context.Context, ses Session) (map[string][]paramHeader, error) {
+	changed := false
+	select {
+	case <-ses.Changed():
+		changed = true
+	default:
+	}
+	ph.mu.Lock()
+	tools, good := ph.tools, ph.read && ph.changed == changed
+	ph.mu.Unlock()
+	if good {
+		return tools, nil
+	}
+	list, err := ses.ListTools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tools = readParamHeaders(list)
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	if changed || !ph.changed { // else somebody read the later one meanwhile
+		ph.read, ph.changed, ph.tools = true, changed, tools
+	}
+	return tools, nil
 }
 
 // checkParamHeaders compares the Mcp-Param headers of a tools/call with the
@@ -153,16 +181,11 @@ func (s *session) checkParamHeaders(ctx context.Context, ses Session, headers ht
 	if e != nil {
 		return nil // refused with the rest of the params
 	}
-	s.lists.mu.Lock()
-	defer s.lists.mu.Unlock()
-	if !s.lists.read {
-		list, err := ses.ListTools(ctx)
-		if err != nil {
-			return internalError(err)
-		}
-		s.lists.tools, s.lists.read = readParamHeaders(list), true
+	tools, err := s.lists.of(ctx, ses)
+	if err != nil {
+		return internalError(err)
 	}
-	for _, ph := range s.lists.tools[name] {
+	for _, ph := range tools[name] {
 		if e := ph.check(headers, p.get("arguments")); e != nil {
 			return e
 		}

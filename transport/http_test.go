@@ -659,6 +659,45 @@ func TestLongCallBecomesAStream(t *testing.T) {
 	}
 }
 
+// TestMarkedParametersChangeWithTheList has a session whose first list was
+// given too early.
+func TestMarkedParametersChangeWithTheList(t *testing.T) {
+	g := &fakeGate{changed: make(chan struct{})}
+	s := startHTTP(t, g, Options{}, HTTPOptions{})
+	const call = `"name":"echo","arguments":{"n":1}`
+	if got := s.modern("tools/call", call, `{}`); got.status != 200 {
+		t.Errorf("before: %d %s", got.status, got.body)
+	}
+	close(g.changed)
+	if got := s.modern("tools/call", call, `{}`); got.status != 400 || !strings.Contains(got.body, "Mcp-Param-N is missing") {
+		t.Errorf("without the header: %d %s", got.status, got.body)
+	}
+	if got := s.modern("tools/call", call, `{}`, "Mcp-Param-N: 1"); got.status != 200 {
+		t.Errorf("with it: %d %s", got.status, got.body)
+	}
+}
+
+// TestACallerGivesUpWhileAListIsMade has two calls wait for one list.
+func TestACallerGivesUpWhileAListIsMade(t *testing.T) {
+	ses := &fakeSession{g: &fakeGate{}, who: gate.Identity{Client: "waits"}, started: make(chan string, 2)}
+	var ph paramHeaders
+	first, end := context.WithCancel(t.Context())
+	defer end()
+	done := make(chan error)
+	go func() {
+		_, err := ph.of(first, ses)
+		done <- err
+	}()
+	<-ses.started
+	second, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := ph.of(second, ses); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	end()
+	<-done
+}
+
 func TestIdleSessionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &fakeGate{}

@@ -68,7 +68,10 @@ func (x *exchange) fly(ctx context.Context, token json.RawMessage, run func(cont
 	go func() {
 		defer x.c.drop()
 		defer x.c.endFlight(f)
-		f.out <- run(ctx, f)
+		var out gate.Outcome
+		defer func() { f.out <- out }()
+		defer x.c.caught(x.msg.Method, func(e *jsonrpc.Error) { out = gate.Outcome{Error: e} })
+		out = run(ctx, f)
 	}()
 	return f, nil
 }

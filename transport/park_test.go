@@ -1,11 +1,15 @@
 package transport
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
@@ -197,4 +201,61 @@ func TestAStreamOfSubscriptions(t *testing.T) {
 	if got, want := e.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:","_meta":{"io.modelcontextprotocol/subscriptionId":1,"x":1}}}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+}
+
+// TestAPanicCostsItsOwnRequest has a client that could be asked something, whose
+// requests run on goroutines of their own.
+func TestAPanicCostsItsOwnRequest(t *testing.T) {
+	for _, capabilities := range []string{`{}`, formCaps} {
+		s := startHTTP(t, &fakeGate{}, Options{}, HTTPOptions{})
+		if got := s.modern("tools/call", `"name":"panic"`, capabilities); !strings.Contains(got.body, `"message":"internal error"`) {
+			t.Errorf("%s: %+v", capabilities, got)
+		}
+		if got := s.modern("tools/call", `"name":"echo","arguments":{}`, capabilities); !strings.Contains(got.body, `"text":"{}"`) {
+			t.Errorf("%s, the next: %+v", capabilities, got)
+		}
+	}
+}
+
+// TestAParkedRequestIsWaitedForAtTheEnd has one that takes half a second of fake
+// time to end: what it still writes then must not be closed before.
+func TestAParkedRequestIsWaitedForAtTheEnd(t *testing.T) {
+	const slowly = `"name":"input:slowly","arguments":{"q":{"method":"roots/list"}}`
+	body, headers := modern("tools/call", slowly, `{"roots":{}}`)
+	t.Run("stdio", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := &fakeGate{}
+			in, client := io.Pipe()
+			answers, out := io.Pipe()
+			done := make(chan error, 1)
+			go func() { done <- New(g, [32]byte{}, Options{}).ServeStdio(t.Context(), stdioIdentity, in, out) }()
+			_, _ = io.WriteString(client, body+"\n") // else there is no answer
+			line, err := bufio.NewReader(answers).ReadString('\n')
+			if err != nil || !strings.Contains(line, "input_required") {
+				t.Fatalf("got %s, %v", line, err)
+			}
+			_ = client.Close()
+			if err := <-done; err != nil || !g.opened(0).closed.Load() {
+				t.Errorf("ServeStdio returned %v, its session is closed: %v", err, g.opened(0).closed.Load())
+			}
+			synctest.Wait()
+		})
+	})
+	t.Run("http", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := &fakeGate{}
+			h := New(g, [32]byte{}, Options{}).HTTP(HTTPOptions{Tokens: fakeTokens{"laptop": {"*"}}, Hosts: []string{"gate"}})
+			r := httptest.NewRequest("POST", "http://gate/mcp", strings.NewReader(body))
+			set(r, append(headers, "Authorization: Bearer laptop")...)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if !strings.Contains(w.Body.String(), "input_required") {
+				t.Fatalf("got %s", w.Body)
+			}
+			h.Close()
+			if !g.opened(0).closed.Load() {
+				t.Error("Close returned before a session was closed")
+			}
+		})
+	})
 }

@@ -167,6 +167,8 @@ func (ss *sessions) stop() {
 	}
 }
 
+// close ends all sessions and waits for what of them still runs, parked requests
+// for one: whoever serves closes what they write to next.
 func (ss *sessions) close() {
 	ss.stop()
 	ss.mu.Lock()
@@ -177,5 +179,15 @@ func (ss *sessions) close() {
 	ss.mu.Unlock()
 	for _, s := range all {
 		ss.end(s)
+	}
+	late := time.NewTimer(unwind)
+	defer late.Stop()
+	for _, s := range all {
+		select {
+		case <-s.ended:
+		case <-late.C:
+			s.log.Warn("a session did not end when it was closed")
+			return
+		}
 	}
 }

@@ -36,7 +36,7 @@ func (s *Server) ServeStdio(ctx context.Context, who gate.Identity, in io.Reader
 	defer cancel()
 	st := &stdio{c: s.newConn(who), w: jsonrpc.NewLineWriter(out), crew: newCrew()}
 	defer st.crew.end()
-	defer st.c.close()
+	defer st.close()
 	read := make(chan error, 1)
 	go func() { read <- st.read(work, lasting, jsonrpc.NewLineReader(in, s.o.MaxMessage)) }()
 
@@ -227,6 +227,15 @@ func (st *stdio) drain(cancel context.CancelFunc, grace time.Duration) {
 	cancel()
 	if !within(idle, unwind) {
 		st.c.log.Warn("calls did not end when they were cancelled")
+	}
+}
+
+// close ends what of the client is left, parked requests for one, and waits for
+// it: whoever serves closes what sessions write to next.
+func (st *stdio) close() {
+	st.c.close()
+	if !within(st.c.ended, unwind) {
+		st.c.log.Warn("the session did not end when it was closed")
 	}
 }
 

@@ -563,6 +563,7 @@ func TestOneClientsShare(t *testing.T) {
 	g := &fakeGate{}
 	p := startStdio(t, g, Options{PerClient: 3, ClientBytes: 1000})
 	p.init(formCaps)
+	waitFor(t, "the handshake to be over", func() bool { return p.srv.inFlight.Load() == 0 })
 	// A single one may be over the bytes. What waits for a person counts.
 	p.send("%s", callLine("0", "ask", `{"x":"`+strings.Repeat("y", 2000)+`"}`))
 	ask := p.request("elicitation/create")

@@ -69,8 +69,8 @@ type Session interface {
 	// cancelled the call or is gone, and nobody reads the outcome.
 	Call(ctx context.Context, r gate.Request) gate.Outcome
 	// Resume goes on with the call that ticket names, with a person's reply.
-	// Of again only CanAsk and Progress count: name and arguments are the ones
-	// that were frozen. A ticket that was used before runs nothing again. Ctx
+	// Of again only Meta, Progress and Client count: name and arguments are the
+	// ones that were frozen. A ticket that was used before runs nothing again. Ctx
 	// may have ended already, when the client went away before the answer.
 	Resume(ctx context.Context, ticket string, reply gate.Reply, again gate.Request) gate.Outcome
 	// List returns one of the lists beside the tools. It may wait for servers
@@ -90,7 +90,8 @@ type Session interface {
 	// Changed is closed once the list that ListTools gave is out of date, at
 	// most once in a session; nil means that it never is.
 	Changed() <-chan struct{}
-	// Close ends the session; no other method is called after it.
+	// Close ends the session; no other method is called after it. The server
+	// waits for it before it returns, a second at most.
 	Close()
 }
 
