@@ -34,3 +34,82 @@ func TestFoldedFindsEveryWord(t *testing.T) {
 		}
 	}
 }
+
+// Ascii85's marks may share their middle.
+func TestMarksOfAscii85ThatOverlapHoldNothing(t *testing.T) {
+	for _, text := range []string{"<~> ~", "a <~>", "<~~>", "~~ <~"} {
+		if f := Inspect(textResult(text)); !f.Classes.Empty() {
+			t.Errorf("%q: %v", text, f.Classes)
+		}
+	}
+}
+
+// What is passed over without a closer look is no row: a carriage return at the end,
+// which means nothing, has each line looked at.
+func TestSentencesArePassedOver(t *testing.T) {
+	parts := strings.Split("a|He said|, |; |,|;|\"|\"so\"|1,234|.|!|?| |\n|\n|.\n|!\n|- -\n|x,y\n|x, y.\n|1, 2\n|\n\n|end; of it.\n", "|")
+	r := rand.New(rand.NewPCG(9, 9))
+	found := 0
+	for range 100_000 {
+		var b strings.Builder
+		few := []string{parts[r.IntN(len(parts))], parts[r.IntN(len(parts))], parts[r.IntN(len(parts))], "\n", ".\n"}
+		for range r.IntN(30) {
+			b.WriteString(few[r.IntN(len(few))])
+		}
+		text := []byte(b.String())
+		for _, delim := range []byte(",;") {
+			got, ok := findDelimited(text, delim)
+			want, should := findDelimited([]byte(b.String()+"\n\r"), delim)
+			if ok != should || ok && (got.start != want.start || got.rows != want.rows || got.fields != want.fields) {
+				t.Fatalf("%v %+v, with a closer look %v %+v: %q", ok, got, should, want, text)
+			}
+			if ok {
+				found++
+			}
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d tables", found)
+	}
+}
+
+// Lines that end as sentences end every run of words, looked at or not: the space
+// behind them has them looked at.
+func TestSentencesEndRunsOfWords(t *testing.T) {
+	parts := strings.Split("a|Ada Bern 3|Bo Oslo 4|Cy Rome 5|a=1 b=2|c=3 d=4|me@host.org x|.|;|,|)|\n|\n|.\n|\n\n|1 x y\n|2 z w\n|3 u v\n", "|")
+	r := rand.New(rand.NewPCG(8, 8))
+	found := 0
+	for range 100_000 {
+		var b strings.Builder
+		for range r.IntN(24) {
+			b.WriteString(parts[r.IntN(len(parts))])
+		}
+		text := b.String()
+		got, want := isWords([]byte(text)), isWords([]byte(strings.ReplaceAll(text, "\n", " \n")))
+		if got != want {
+			t.Fatalf("%v, with a closer look %v: %q", got, want, text)
+		}
+		if got {
+			found++
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d tables", found)
+	}
+}
+
+func TestGapsAreFound(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for range 100_000 {
+		b := make([]byte, r.IntN(40))
+		for i := range b {
+			b[i] = " ab!\n\xa0 "[r.IntN(7)]
+			if r.IntN(3) > 0 {
+				b[i] = 'x'
+			}
+		}
+		if got, want := hasGap(b), strings.Contains(string(b), "  "); got != want {
+			t.Fatalf("%v: %q", got, b)
+		}
+	}
+}

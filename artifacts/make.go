@@ -431,7 +431,9 @@ func (w *comparison) namesSay(keys []uint64, key uint64) bool {
 // different things, none of them in three of four records, and no sentences.
 func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 	type place struct {
-		values map[uint64]int
+		values [madeWindow]uint64 // the different ones
+		times  [madeWindow]int    // of each
+		n      int
 		long   int // with sentences
 		spoken int // with words
 	}
@@ -447,10 +449,16 @@ func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 				return
 			}
 			if at == len(places) {
-				places = append(places, place{values: map[uint64]int{}})
+				places = append(places, place{})
 			}
 			p := &places[at]
-			p.values[maphash.Bytes(seed, w.text[from:to])]++
+			value := maphash.Bytes(seed, w.text[from:to])
+			which := slices.Index(p.values[:p.n], value)
+			if which < 0 {
+				which, p.values[p.n] = p.n, value
+				p.n++
+			}
+			p.times[which]++
 			if words > maxField {
 				p.long++
 			}
@@ -475,12 +483,9 @@ func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 		close()
 	}
 	n := 0
-	for _, p := range places {
-		most := 0
-		for _, times := range p.values {
-			most = max(most, times)
-		}
-		if len(p.values) >= minRows && most*4 <= alike*3 && p.long*4 <= alike && p.spoken*2 > alike {
+	for i := range places {
+		p := &places[i]
+		if most := slices.Max(p.times[:]); p.n >= minRows && most*4 <= alike*3 && p.long*4 <= alike && p.spoken*2 > alike {
 			n++
 		}
 	}
@@ -762,11 +767,12 @@ func from85(text []byte) ([]byte, bool) {
 	if i < 0 {
 		return nil, false
 	}
-	j := bytes.Index(text[i:], []byte("~>"))
+	body := text[i+2:]
+	j := bytes.Index(body, []byte("~>"))
 	if j < 0 {
 		return nil, false
 	}
-	body := text[i+2 : i+j]
+	body = body[:j]
 	out := make([]byte, 4*len(body)+4)
 	n, _, err := ascii85.Decode(out, body, true)
 	return out[:n], err == nil

@@ -112,7 +112,15 @@ func findDelimited(text []byte, delim byte) (block, bool) {
 	}
 	var run block
 	var key []byte // what a labelled first field is called
+	prose := (delim == ',' || delim == ';') && bytes.IndexByte(text, '\r') < 0
 	for at := 0; at < len(text); {
+		if prose && run.rows < minRows {
+			if size := sentenceSize(text[at:], delim); size > 0 {
+				run, key = block{delim: delim, start: at, end: at + size}, nil
+				at += size
+				continue
+			}
+		}
 		size := recordSize(text[at:], delim)
 		line := bytes.TrimRight(text[at:at+size], "\r\n")
 		switch n, label := fieldsOf(line, delim); {
@@ -141,6 +149,33 @@ func findDelimited(text []byte, delim byte) (block, bool) {
 		at += size
 	}
 	return run, run.rows >= minRows
+}
+
+// sentenceSize returns how many bytes the first line takes with its end where it is
+// certain that it is no row and begins none, 0 where that takes a closer look: it
+// ends as a sentence does, has the delimiter with a space behind it each time, and
+// no quote in it begins a field. Line feeds alone end lines.
+func sentenceSize(text []byte, delim byte) int {
+	end := nextByte(text, '\n', 0)
+	line := text[:end]
+	if end == 0 || line[end-1] != '.' && line[end-1] != '!' && line[end-1] != '?' {
+		return 0
+	}
+	at := nextByte(line, delim, 0)
+	if at == end {
+		return 0
+	}
+	for ; at < end; at = nextByte(line, delim, at+1) {
+		if line[at+1] != ' ' { // the last byte is none
+			return 0
+		}
+	}
+	for at = nextByte(line, '"', 0); at < end; at = nextByte(line, '"', at+1) {
+		if at == 0 || line[at-1] == delim || line[at-1] == '"' {
+			return 0
+		}
+	}
+	return min(end+1, len(text))
 }
 
 // toDelimiter returns where the next line begins that has the delimiter, or a
@@ -359,12 +394,11 @@ func isAligned(text []byte) bool {
 
 // hasGap reports whether text has two spaces side by side.
 func hasGap(text []byte) bool {
-	const sevenBits = 0x7f * eachByte
 	i := 0
-	for ; i+8 <= len(text); i += 7 { // the last byte is looked at again with the next
-		x := binary.LittleEndian.Uint64(text[i:]) ^ ' '*eachByte
-		spaces := ^(x&sevenBits + sevenBits | x | sevenBits)
-		if spaces&(spaces>>8) != 0 {
+	for ; i+9 <= len(text); i += 8 {
+		this, next := binary.LittleEndian.Uint64(text[i:]), binary.LittleEndian.Uint64(text[i+1:])
+		x := (this ^ ' '*eachByte) | (next ^ ' '*eachByte)
+		if (x-eachByte)&^x&highBits != 0 {
 			return true
 		}
 	}
@@ -526,9 +560,23 @@ func isWords(text []byte) bool {
 	pairs, mails, same := 0, 0, 0
 	var last, l wordLine
 	var numeric, varying [maxWords]bool
-	for len(text) > 0 {
-		var line []byte
-		line, text = cutLine(text)
+	equals, mail := -1, -1 // where the next of these stands
+	for at := 0; at < len(text); {
+		line, rest := cutLine(text[at:])
+		from := at
+		at = len(text) - len(rest)
+		if n := len(line); n > 0 && n <= maxWordLine && endsWords(line[n-1]) {
+			if equals < from {
+				equals = nextByte(text, '=', from)
+			}
+			if mail < from {
+				mail = nextByte(text, '@', from)
+			}
+			if equals >= from+n && mail >= from+n { // as one word: it ends every run
+				pairs, mails, same = 0, 0, 0
+				continue
+			}
+		}
 		if l.read(line); len(l.words) == 0 {
 			continue
 		}
@@ -574,18 +622,23 @@ func anyOf(list []bool, least int) bool {
 	return n >= least
 }
 
-// maxWords bounds the words of a line that may be a row.
-const maxWords = 16
+const (
+	maxWords    = 16      // of a line that may be a row
+	maxWordLine = 1 << 10 // bytes of one
+)
+
+// endsWords reports whether a line that ends so is a sentence or code.
+func endsWords(c byte) bool { return bytes.IndexByte([]byte(".!?:;,{}()"), c) >= 0 }
 
 // read notes a line, in the place of another. A sentence, a line of code and a
 // long line are no row of words: of those it keeps the first.
 func (l *wordLine) read(line []byte) {
 	l.words, l.label, l.mail = l.words[:0], nil, false
 	line = bytes.TrimSpace(line)
-	if len(line) == 0 || len(line) > 1<<10 {
+	if len(line) == 0 || len(line) > maxWordLine {
 		return
 	}
-	ends := bytes.IndexByte([]byte(".!?:;,{}()"), line[len(line)-1]) >= 0
+	ends := endsWords(line[len(line)-1])
 	if ends && bytes.IndexByte(line, '=') < 0 && bytes.IndexByte(line, '@') < 0 {
 		l.words = append(l.words, line)
 		return
