@@ -260,8 +260,8 @@ func TestEqual(t *testing.T) {
 	for _, tt := range tests {
 		a, _ := parseValue([]byte(tt.a))
 		b, _ := parseValue([]byte(tt.b))
-		if equal(a, b) != tt.want || equal(b, a) != tt.want {
-			t.Errorf("%s and %s: %v and %v, want %v", tt.a, tt.b, equal(a, b), equal(b, a), tt.want)
+		if got, turned := equal(a, b, sameNumber), equal(b, a, sameNumber); got != tt.want || turned != tt.want {
+			t.Errorf("%s and %s: %v and %v, want %v", tt.a, tt.b, got, turned, tt.want)
 		}
 	}
 }
