@@ -413,6 +413,9 @@ func (o Options) withDefaults() Options {
 	if o.OnChange == nil {
 		o.OnChange = func(string) {}
 	}
+	if o.OnBulk == nil {
+		o.OnBulk = func() {}
+	}
 	return o
 }
 

@@ -130,7 +130,7 @@ func (c *stdio) readAll(r io.ReadCloser) {
 }
 
 func (c *stdio) readLines(r io.Reader) error {
-	ended := &endNoting{r: r}
+	ended := &endNoting{r: r, bulk: c.s.o.OnBulk}
 	lines := jsonrpc.NewLineReader(ended, c.s.o.MaxMessage)
 	for {
 		line, err := lines.Next()
@@ -148,16 +148,24 @@ func (c *stdio) readLines(r io.Reader) error {
 	}
 }
 
+// bulk is how much a child has to say at once for there to be more than small
+// answers: half of what a pipe holds.
+const bulk = 32 << 10
+
 // endNoting notes that its reader has ended: a line that comes after that was
-// not finished.
+// not finished. It tells when it was given much at once.
 type endNoting struct {
-	r   io.Reader
-	end bool
+	r    io.Reader
+	bulk func()
+	end  bool
 }
 
 func (e *endNoting) Read(b []byte) (int, error) {
 	n, err := e.r.Read(b)
 	e.end = e.end || err != nil
+	if n >= bulk {
+		e.bulk()
+	}
 	return n, err
 }
 

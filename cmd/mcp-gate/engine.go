@@ -158,7 +158,7 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 	e.acceptance = newAcceptance(e.home, e.cfg, e.log)
 	ups, gated := e.servers(a, e.cfg, servers)
 	e.setLazy(servers, ups)
-	pool, err := upstream.NewPool(ups, e.withRelay(upstream.Options{Log: a.serverLogger(e.cfg.Log, o.serving), ClientName: "mcp-gate", ClientVersion: version(), OnChange: e.offer}))
+	pool, err := upstream.NewPool(ups, e.withRelay(upstream.Options{Log: a.serverLogger(e.cfg.Log, o.serving), ClientName: "mcp-gate", ClientVersion: version(), OnChange: e.offer, OnBulk: threads.busy}))
 	if err != nil {
 		return err
 	}
@@ -340,6 +340,7 @@ func (e *engine) offer(alias string) {
 		return
 	}
 	if e.offered[alias] < listing.Generation {
+		threads.busy()
 		e.gate.Offer(alias, listing.Tools)
 		e.offered[alias] = listing.Generation
 	}
@@ -522,11 +523,12 @@ type caller struct {
 
 func (c caller) Call(ctx context.Context, server, method string, params json.RawMessage, progress func(json.RawMessage)) (json.RawMessage, error) {
 	collectLess()
+	threads.small()
 	of := gate.TermsOf(ctx)
 	req := upstream.Request{Method: method, Params: params, Progress: progress, Owner: sessionOf(ctx), Launch: of.Launch, Capabilities: of.Capabilities, LogLevel: of.LogLevel}
 	resp, err := c.pool.Call(ctx, server, req)
-	if len(resp.Result) >= largeAnswer {
-		besideLarge()
+	if len(resp.Result) >= largeAnswer || len(params) >= largeAnswer {
+		threads.large()
 	}
 	if err := c.answered(resp, err); err != nil {
 		return nil, err

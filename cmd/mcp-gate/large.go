@@ -4,19 +4,83 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // largeAnswer is from where on an answer takes longer to look at than small
 // ones should have to wait for it.
 const largeAnswer = 128 << 10
 
-// besideLarge lets two more threads run than there are processors, from the
-// first large answer on. Goroutines that are busy give way to others after 10 ms,
-// and not to one whose answer comes meanwhile; threads that are busy give way at
-// once to one that has waited. Small calls alone are a little cheaper without.
-// GOMAXPROCS in the environment goes before it.
-var besideLarge = sync.OnceFunc(func() {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
+// calm is how long nothing large has come before small calls have it to themselves.
+const calm = time.Second
+
+// threads are how many of them run the gate.
+//
+// A large answer has two more than there are processors. Goroutines that are busy
+// give way to others after 10 ms, and not to one whose answer comes meanwhile;
+// threads that are busy give way at once to one that has waited.
+//
+// Small calls have one, where nothing but streams that can be polled is waited
+// for: what a call's goroutines hand to each other then never wakes a thread,
+// which would cost more than the call, and what several calls have to write comes
+// together. GOMAXPROCS in the environment goes before all of it.
+var threads = newHands()
+
+type hands struct {
+	all   int32 // as many as there are processors
+	fixed bool  // the environment says how many
+
+	sparing atomic.Bool  // one is enough for small calls
+	last    atomic.Int64 // when more were last needed, in nanoseconds
+
+	mu  sync.Mutex // held while now changes
+	now atomic.Int32
+}
+
+func newHands() *hands {
+	h := &hands{all: int32(runtime.GOMAXPROCS(0)), fixed: os.Getenv("GOMAXPROCS") != ""}
+	h.now.Store(h.all)
+	return h
+}
+
+// spare lets small calls have one thread, once the start is over.
+func (h *hands) spare() {
+	h.last.Store(time.Now().UnixNano())
+	h.sparing.Store(!h.fixed && h.all > 1)
+}
+
+// small is told of every call.
+func (h *hands) small() {
+	if h.sparing.Load() && h.now.Load() > 1 && time.Now().UnixNano()-h.last.Load() > int64(calm) {
+		h.set(1)
 	}
-})
+}
+
+// large is told of an answer that small ones should not wait for.
+func (h *hands) large() {
+	h.busy()
+	if !h.fixed && h.now.Load() < h.all+2 {
+		h.set(h.all + 2)
+	}
+}
+
+// busy is told of other work of which there is more than a call brings.
+func (h *hands) busy() {
+	if !h.sparing.Load() {
+		return
+	}
+	h.last.Store(time.Now().UnixNano())
+	if h.now.Load() < h.all {
+		h.set(h.all)
+	}
+}
+
+func (h *hands) set(n int32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.now.Load() != n {
+		runtime.GOMAXPROCS(int(n))
+		h.now.Store(n)
+	}
+}

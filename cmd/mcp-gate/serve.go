@@ -109,7 +109,9 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	case f.client != "":
 		who.Principal += "/" + f.client
 	}
-	return ignoreEnd(server.ServeStdio(ctx, who, a.stdin, a.stdout))
+	in, out, end := a.clientStreams()
+	defer end()
+	return ignoreEnd(server.ServeStdio(ctx, who, in, out))
 }
 
 // opener opens the gate's sessions for the transport.
