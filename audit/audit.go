@@ -84,8 +84,10 @@ type Event struct {
 	Call      string `json:"call,omitempty"` // one id for all events of a call
 	Session   string `json:"session,omitempty"`
 	Principal string `json:"principal,omitempty"`
-	Client    string `json:"client,omitempty"` // what the client calls itself: a claim
-	Tool      string `json:"tool,omitempty"`   // alias/tool
+	Client    string `json:"client,omitempty"`  // what the client calls itself: a claim
+	Profile   string `json:"profile,omitempty"` // of the session, where the call was judged; "" is the default one
+	Scope     string `json:"scope,omitempty"`   // of the caller, where the call was judged; "" is admin
+	Tool      string `json:"tool,omitempty"`    // alias/tool
 
 	Class   string `json:"class,omitempty"`   // permission class
 	Egress  string `json:"egress,omitempty"`  // class or classes of the result

@@ -32,6 +32,8 @@ func appendEvent(dst []byte, e *Event) []byte {
 	dst = appendText(dst, "session", e.Session, maxText)
 	dst = appendText(dst, "principal", e.Principal, maxText)
 	dst = appendText(dst, "client", e.Client, maxText)
+	dst = appendText(dst, "profile", e.Profile, maxText)
+	dst = appendText(dst, "scope", e.Scope, maxText)
 	dst = appendText(dst, "tool", e.Tool, maxText)
 	dst = appendText(dst, "class", e.Class, maxText)
 	dst = appendText(dst, "egress", e.Egress, maxText)

@@ -24,6 +24,10 @@ func (s *Session) event(kind string, c *call, d policy.Decision) audit.Event {
 	}
 	if kind == audit.Intent || kind == audit.Ask || kind == audit.Refusal {
 		e.Args = s.g.keptArgs(c)
+		e.Profile = s.who.Profile
+		if s.who.Scope != policy.ScopeAdmin {
+			e.Scope = word(s.who.Scope)
+		}
 	}
 	return s.about(e, c)
 }

@@ -17,6 +17,7 @@ type Audited struct {
 	Class      engagement.Permission
 	Egress     engagement.Egress
 	Principal  string
+	Profile    string // of the session; "" is the default one
 	Scope      Scope
 	Args       json.RawMessage   // where they were kept
 	ArgsKept   bool              // false is that nobody knows what they were

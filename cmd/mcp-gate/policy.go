@@ -53,11 +53,12 @@ depends on them, and a way back or a grant is not counted on.`,
 	last := 1000
 	replay := &cobra.Command{
 		Use: "replay", Short: "Say what the last audited calls would get under another policy",
-		Long: `Say what the last audited calls would get under another policy, in a session of
-the default profile: the log does not say which profile a call was made in. A row
-of which a rule looks at arguments is judged by them where the audit log kept them
-(audit.keep_arguments) and no secret was blacked out in them; else it depends on
-arguments. Paths in them are taken to lead where they lead now.`,
+		Long: `Say what the last audited calls would get under another policy, each in a session
+of the scope and the profile that it was made in: of the default profile where the
+other configuration has none of that name. A row of which a rule looks at arguments
+is judged by them where the audit log kept them (audit.keep_arguments) and no
+secret was blacked out in them; else it depends on arguments. Paths in them are
+taken to lead where they lead now.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.policyReplay(c.Context(), file, last) },
 	}
@@ -210,9 +211,10 @@ func auditedCalls(h config.Home, last int, rules *policy.Rules) ([]policy.Audite
 			continue // putting a call back is the person's own doing
 		}
 		asked[r.Event.Call] = r.Event.Kind == audit.Ask
-		c := policy.Audited{At: r.Event.Time, Tool: id, NameUnique: true, Principal: r.Event.Principal, Scope: policy.ScopeAdmin}
+		c := policy.Audited{At: r.Event.Time, Tool: id, NameUnique: true, Principal: r.Event.Principal, Profile: r.Event.Profile, Scope: policy.ScopeAdmin}
 		if r.Event.Class != "" && c.Class.UnmarshalText([]byte(r.Event.Class)) != nil ||
 			r.Event.Egress != "" && c.Egress.UnmarshalText([]byte(r.Event.Egress)) != nil ||
+			r.Event.Scope != "" && c.Scope.UnmarshalText([]byte(r.Event.Scope)) != nil ||
 			c.Verdict.UnmarshalText([]byte(r.Event.Verdict)) != nil {
 			continue // written by a build with other words
 		}
@@ -243,17 +245,24 @@ func resolvedPaths(rules *policy.Rules, c policy.Audited) map[string]string {
 	return resolved
 }
 
-// replayFacts judges calls as a session of the default profile would, without
-// any server.
+// replayFacts judges calls as a session of their scope and profile would, without
+// any server; of the default profile where there is none of that name.
 func replayFacts(ctx context.Context, home config.Home, cfg config.Config) (func(policy.Audited) policy.Call, error) {
 	g, err := offlineGate(home, cfg)
 	if err != nil {
 		return nil, err
 	}
-	sessions := map[policy.Scope]*gate.Session{}
-	for _, scope := range policy.Scopes() {
-		if sessions[scope], err = g.Open(ctx, gate.Identity{Principal: "local", Scope: scope}); err != nil {
-			return nil, err
+	type place struct {
+		profile string
+		scope   policy.Scope
+	}
+	sessions := map[place]*gate.Session{}
+	for _, profile := range append([]config.Profile{{}}, cfg.Profiles...) {
+		for _, scope := range policy.Scopes() {
+			at := place{profile.Name, scope}
+			if sessions[at], err = g.Open(ctx, gate.Identity{Principal: "local", Scope: scope, Profile: profile.Name}); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return func(c policy.Audited) policy.Call {
@@ -263,7 +272,11 @@ func replayFacts(ctx context.Context, home config.Home, cfg config.Config) (func
 			class.Permission = orElse(set.Permission, class.Permission)
 			class.Egress = orElse(set.Egress, class.Egress)
 		}
-		facts := sessions[c.Scope].Facts(c.Tool, class)
+		s := sessions[place{c.Profile, c.Scope}]
+		if s == nil {
+			s = sessions[place{"", c.Scope}]
+		}
+		facts := s.Facts(c.Tool, class)
 		// Who could be reached then, and whether there was a way back, is no
 		// matter of the policy: what the call got tells.
 		switch c.Verdict {
