@@ -267,8 +267,9 @@ func (s *Session) Prefix() prefix.Prefix {
 func (s *Session) newPrefix() prefix.Prefix {
 	parts := s.g.opts.Prefix
 	parts.Direct = s.profile.exposure() == Direct
+	at := s.look()
 	for _, e := range s.set().Entries() {
-		if f, known := s.judged(e, true); known && !f.aside && e.Raw != nil {
+		if f, known := s.judged(&at, e, true); known && !f.aside && e.Raw != nil {
 			parts.Tools = append(parts.Tools, e)
 		}
 	}

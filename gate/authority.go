@@ -36,6 +36,27 @@ func (s *Session) authorityNow() policy.Combined {
 	return now.combined
 }
 
+// sight is what holds in a session at one moment, beside what is judged: read once
+// for all that is judged together. It is one goroutine's.
+type sight struct {
+	s     *Session
+	now   policy.Combined
+	spent *spent // nil before it was looked at
+}
+
+func (s *Session) look() sight { return sight{s: s, now: s.authorityNow()} }
+
+// left is what remains of a limit; nothing, where the account cannot be read.
+func (at *sight) left(limit engagement.Spend) engagement.Spend {
+	if !limited(limit) {
+		return engagement.Spend{}
+	}
+	if at.spent == nil {
+		at.spent = at.s.spent()
+	}
+	return at.spent.leaves(limit)
+}
+
 // Engagement is what holds in the session, the owner's limits apart.
 func (s *Session) Engagement() engagement.Engagement { return s.authorityNow().Engagement }
 
@@ -96,6 +117,11 @@ func (s *Session) decide(ctx context.Context, c *call) (policy.Call, policy.Deci
 // facts is what the decision about a call depends on, but for what only a
 // question to a person depends on.
 func (s *Session) facts(c *call) policy.Call {
+	at := c.at
+	if at == nil {
+		now := s.look()
+		at = &now
+	}
 	server := s.g.server(c.entry.ID.Server)
 	class := c.entry.Class
 	facts := policy.Call{
@@ -112,14 +138,13 @@ func (s *Session) facts(c *call) policy.Call {
 		Taint:             s.taintOf(c),
 	}
 	if !c.known {
-		facts.Nearest = s.nearest(c.name)
+		facts.Nearest = s.nearest(at, c.name)
 	}
 	owner := server.Policy.Limits()
 	owner.Spend = s.g.ruling().spend
-	now := s.authorityNow()
-	now.Fill(&facts, owner)
+	at.now.Fill(&facts, owner)
 	facts.InSlice = facts.Limits.RequiredDomains.Admits(class.Domains)
-	facts.Left = s.left(facts.Limits.Spend)
+	facts.Left = at.left(facts.Limits.Spend)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,8 +271,9 @@ func (s *Session) engaged(now policy.Combined, changes []string) json.RawMessage
 // inSlice lists the tools that the required domains bring forward.
 func (s *Session) inSlice(now policy.Combined) []string {
 	var names []string
+	at := sight{s: s, now: now}
 	for _, e := range s.set().Entries() {
-		if now.Engagement.Limits.RequiredDomains.Admits(e.Class.Domains) && s.mayKnow(e.ID) {
+		if now.Engagement.Limits.RequiredDomains.Admits(e.Class.Domains) && s.mayKnow(&at, e.ID) {
 			names = append(names, e.ID.String())
 		}
 	}

@@ -36,9 +36,10 @@ type call struct {
 	bare     bool            // a resource under its server's own URI
 	progress func(json.RawMessage)
 	canAsk   bool
-	readOnly bool // it came through call_tool_read
-	strict   bool // its client was given a schema that may say less than the server's
-	unseen   bool // a question about the tool in general: there are no arguments yet
+	readOnly bool   // it came through call_tool_read
+	strict   bool   // its client was given a schema that may say less than the server's
+	unseen   bool   // a question about the tool in general: there are no arguments yet
+	at       *sight // what it is judged by beside itself; nil: what holds at that moment
 
 	entry  catalog.Entry // zero where there is no such tool
 	known  bool
@@ -87,7 +88,8 @@ func (s *Session) Call(ctx context.Context, req Request) Outcome {
 		}
 	}
 	if !c.known {
-		return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: s.unknownName(req.Name)}}
+		at := s.look()
+		return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: s.unknownName(&at, req.Name)}}
 	}
 	return s.road(ctx, c)
 }

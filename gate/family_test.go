@@ -5,7 +5,9 @@ import (
 	crand "crypto/rand"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/policy"
@@ -154,5 +156,58 @@ func TestAFamilySpendsFromOneAccount(t *testing.T) {
 	through(t, parent, "hub/get_issue", `{}`)
 	if ofA, ofB := len(a.caller.calls()), len(b.caller.calls()); ofA+ofB != 5 || ofA != 1 {
 		t.Errorf("the parent made %d calls and the child %d, want 5 in all", ofA, ofB)
+	}
+}
+
+// looks counts the looks at a store that a search or a list could do for each
+// tool.
+type looks struct {
+	Sessions
+	spent, records atomic.Int64
+}
+
+func (c *looks) Spent(ctx context.Context, account string) (int64, int64, error) {
+	c.spent.Add(1)
+	return c.Sessions.Spent(ctx, account)
+}
+
+func (c *looks) Session(ctx context.Context, id string) (json.RawMessage, time.Time, error) {
+	c.records.Add(1)
+	return c.Sessions.Session(ctx, id)
+}
+
+func TestASearchOrAListLooksOnceWhatHolds(t *testing.T) {
+	var store *looks
+	a, b := twoGates(t, func(o *Options) {
+		o.Spend.Calls = new(int64(1000))
+		store = &looks{Sessions: o.Sessions} // in the end it is b's
+		o.Sessions = store
+	})
+	for _, profile := range []string{"", "post"} {
+		parent := a.open(t, Identity{Profile: profile})
+		child, err := b.gate.Open(t.Context(), Identity{Scope: policy.ScopeAdmin, Parent: parent.ID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, do := range map[string]func(){
+			"find_tools": func() {
+				child.Call(t.Context(), Request{Name: "find_tools", Args: json.RawMessage(`{"query":"mail issue"}`)})
+			},
+			"load_tool": func() {
+				child.Call(t.Context(), Request{Name: "load_tool", Args: json.RawMessage(`{"names":["mail/red_mail"]}`)})
+			},
+			"a list":   func() { child.newList(t.Context()) },
+			"a prefix": func() { child.newPrefix() },
+			"an unknown name": func() {
+				child.unknownName(new(child.look()), "mail_sent_mail")
+			},
+		} {
+			store.spent.Store(0)
+			store.records.Store(0)
+			do()
+			if spent, records := store.spent.Load(), store.records.Load(); spent > 1 || records > 1 {
+				t.Errorf("%s looks %d times at what is spent and %d times at the parent's record", what, spent, records)
+			}
+		}
 	}
 }

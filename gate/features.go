@@ -275,6 +275,7 @@ func (s *Session) newFeatureList(ctx context.Context, kind Kind) List {
 	s.g.opts.Caller.Settled(ctx, aliases...)
 	lists := s.gather(ctx, aliases, kind)
 	out := List{Items: []byte{'['}, TTL: -1}
+	at := s.look()
 	for _, raw := range s.ownList(kind) {
 		if len(out.Items) > 1 {
 			out.Items = append(out.Items, ',')
@@ -285,12 +286,13 @@ func (s *Session) newFeatureList(ctx context.Context, kind Kind) List {
 		if ttl := s.g.features.shelf(shelfKey{alias, kind}).keeps(); ttl >= 0 && (out.TTL < 0 || ttl < out.TTL) {
 			out.TTL = ttl
 		}
-		withheld := 0
+		limits, _ := at.now.Under(s.g.server(alias).Policy.Limits())
+		allowed, withheld := limits.Egress, 0
 		for _, it := range lists[i] {
-			if !s.mayList(alias, kind, it.key) {
+			if !s.mayList(&at, alias, kind, it.key) {
 				continue
 			}
-			if !within(it.classes, s.allowed(alias)) {
+			if !within(it.classes, allowed) {
 				withheld++
 				if it.raw = s.leavingEntry(alias, kind, it.raw); it.raw == nil {
 					continue
@@ -380,14 +382,14 @@ func (s *Session) published(alias string, kind Kind, it item) (json.RawMessage, 
 }
 
 // mayList reports whether the session may know of an entry: no rule hides it.
-func (s *Session) mayList(alias string, kind Kind, key string) bool {
+func (s *Session) mayList(at *sight, alias string, kind Kind, key string) bool {
 	member := "uri"
 	if kind == Prompts {
 		member = "name"
 	}
 	args := append(strictjson.AppendString([]byte(`{"`+member+`":`), key), '}')
 	c := s.aside(alias, kinds[kind].use, args)
-	c.ungranted = true // whether a person said yes before decides nothing here
+	c.at, c.ungranted = at, true // whether a person said yes before decides nothing here
 	_, d := s.decide(context.Background(), c)
 	return d.Code != policy.CodeUnknown
 }

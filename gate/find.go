@@ -201,8 +201,9 @@ func (s *Session) whyNobodys(name string) error {
 // may know of them.
 func (s *Session) ambiguous(e *catalog.AmbiguousError) string {
 	var ids []string
+	at := s.look()
 	for _, id := range e.IDs {
-		if s.mayKnow(id) {
+		if s.mayKnow(&at, id) {
 			ids = append(ids, id.String())
 		}
 	}
@@ -259,8 +260,9 @@ func (s *Session) findTools(ctx context.Context, req Request) Outcome {
 	var hits []found
 	near := 0 // of them fit about as well as the best: they say what can be done
 	var best float64
+	at := s.look()
 	for _, h := range s.set().Search(query) {
-		if f, ok := s.judged(h.Entry, req.CanAsk); ok {
+		if f, ok := s.judged(&at, h.Entry, req.CanAsk); ok {
 			if hits = append(hits, f); len(hits) == 1 {
 				best = h.Score
 			}
@@ -286,11 +288,11 @@ func because(err error) string {
 
 // judged says what a call of a tool would meet now, as far as it can be told
 // without arguments, and whether this session may know of the tool at all.
-func (s *Session) judged(e catalog.Entry, canAsk bool) (found, bool) {
+func (s *Session) judged(at *sight, e catalog.Entry, canAsk bool) (found, bool) {
 	if !s.shows(e.ID.Server) {
 		return found{}, false
 	}
-	_, d := s.decide(context.Background(), &call{entry: e, known: true, canAsk: canAsk, unseen: true})
+	_, d := s.decide(context.Background(), &call{entry: e, known: true, canAsk: canAsk, unseen: true, at: at})
 	f := found{entry: e, aside: d.OutsideSlice}
 	switch {
 	case d.Code == policy.CodeUnknown:
@@ -390,9 +392,9 @@ func (s *Session) loadTools(ctx context.Context, req Request) Outcome {
 			blocks = append(blocks, fmt.Sprintf("refused [%s]: load_tool %s", policy.CodeArguments, s.ambiguous(ambiguous)))
 			continue
 		}
-		f, mayKnow := found{}, false
+		f, mayKnow, at := found{}, false, s.look()
 		if known {
-			f, mayKnow = s.judged(entry, req.CanAsk)
+			f, mayKnow = s.judged(&at, entry, req.CanAsk)
 		}
 		id := s.meant(name)
 		_, down := s.unheard(id.Server)
@@ -400,7 +402,7 @@ func (s *Session) loadTools(ctx context.Context, req Request) Outcome {
 		case !known && down != nil:
 			blocks = append(blocks, fmt.Sprintf("refused [%s]: %s (%v)", policy.CodeServerDown, policy.CodeServerDown.ForModel(policy.About{Tool: id}), down))
 		case !mayKnow:
-			blocks = append(blocks, fmt.Sprintf("refused [%s]: %s", policy.CodeUnknown, s.unknownName(name)))
+			blocks = append(blocks, fmt.Sprintf("refused [%s]: %s", policy.CodeUnknown, s.unknownName(&at, name)))
 		case f.state == "held":
 			blocks = append(blocks, fmt.Sprintf("refused [%s]: %s", policy.CodeHeld, policy.CodeHeld.ForModel(policy.About{Tool: entry.ID})))
 		default:
@@ -428,8 +430,8 @@ func loadHeader(f found) string {
 }
 
 // unknownName says that a name is nobody's, with the nearest ones.
-func (s *Session) unknownName(name string) string {
-	if e, ok, _ := s.set().Find(name); ok && s.mayKnow(e.ID) {
+func (s *Session) unknownName(at *sight, name string) string {
+	if e, ok, _ := s.set().Find(name); ok && s.mayKnow(at, e.ID) {
 		if s.profile.exposure() == Transparent { // there is no call_tool
 			return fmt.Sprintf("%v is called %q here", e.ID, e.ID.Tool)
 		}
@@ -439,17 +441,17 @@ func (s *Session) unknownName(name string) string {
 	if why := s.whyNobodys(name); why != nil {
 		text += ": " + why.Error()
 	}
-	if near := s.nearest(name); len(near) > 0 {
+	if near := s.nearest(at, name); len(near) > 0 {
 		text += ". The nearest are " + strings.Join(near, ", ")
 	}
 	return text + ". find_tools finds one by what it does"
 }
 
 // nearest are names to offer, none that this session must not know of.
-func (s *Session) nearest(name string) []string {
+func (s *Session) nearest(at *sight, name string) []string {
 	var near []string
 	for _, id := range s.set().Nearest(name, 8) {
-		if s.mayKnow(id) && len(near) < 3 {
+		if s.mayKnow(at, id) && len(near) < 3 {
 			near = append(near, id.String())
 		}
 	}
@@ -457,12 +459,12 @@ func (s *Session) nearest(name string) []string {
 }
 
 // mayKnow reports whether the session may learn that a tool exists.
-func (s *Session) mayKnow(id catalog.ToolID) bool {
+func (s *Session) mayKnow(at *sight, id catalog.ToolID) bool {
 	e, ok := s.tool(id)
 	if !ok {
 		return false
 	}
-	_, ok = s.judged(e, false)
+	_, ok = s.judged(at, e, false)
 	return ok
 }
 

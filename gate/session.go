@@ -237,9 +237,9 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 
 // addReal adds the definitions of the servers' own tools.
 func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
-	set, w, left := s.set(), s.wardrobe(), 0
+	set, w, left, at := s.set(), s.wardrobe(), 0, s.look()
 	for i, e := range set.Entries() {
-		f, known := s.judged(e, true)
+		f, known := s.judged(&at, e, true)
 		if !known || e.Raw == nil || f.aside && exposure == Direct {
 			continue
 		}

@@ -13,14 +13,23 @@ import (
 // limited reports whether a limit bounds anything.
 func limited(limit engagement.Spend) bool { return limit.Calls != nil || limit.ResultBytes != nil }
 
-// left is what remains of a limit; nothing, where the account cannot be read.
-func (s *Session) left(limit engagement.Spend) engagement.Spend {
-	if !limited(limit) {
-		return engagement.Spend{}
-	}
+// spent is what an account has used.
+type spent struct {
+	calls, bytes int64
+	unknown      bool // it cannot be read
+}
+
+func (s *Session) spent() *spent {
 	calls, bytes, err := s.g.opts.Sessions.Spent(context.Background(), s.purse())
 	if err != nil {
 		s.g.opts.Log.Error("what is left to spend is not known: nothing runs that would be charged", "session", s.id, "error", err)
+	}
+	return &spent{calls, bytes, err != nil}
+}
+
+// leaves is what remains of a limit; nothing, where what was used is not known.
+func (u spent) leaves(limit engagement.Spend) engagement.Spend {
+	if u.unknown {
 		return engagement.Spend{Calls: new(int64), ResultBytes: new(int64)}
 	}
 	rest := func(bound *int64, used int64) *int64 {
@@ -30,7 +39,7 @@ func (s *Session) left(limit engagement.Spend) engagement.Spend {
 		rest := *bound - used
 		return &rest
 	}
-	return engagement.Spend{Calls: rest(limit.Calls, calls), ResultBytes: rest(limit.ResultBytes, bytes)}
+	return engagement.Spend{Calls: rest(limit.Calls, u.calls), ResultBytes: rest(limit.ResultBytes, u.bytes)}
 }
 
 // spendLimit is what the session may use up in all.
