@@ -20,14 +20,23 @@ import (
 // result, but where the client was offered the tool's own output schema, which
 // it would not fit.
 func (s *Session) stub(c *call, t inbox.Ticket) Outcome {
+	return s.stubOf(c, t, "It has not run yet.")
+}
+
+// stubOf is a stub that says of an allowed call what it waits for.
+func (s *Session) stubOf(c *call, t inbox.Ticket, waits string) Outcome {
 	about := policy.About{Tool: t.View.Tool, Class: t.View.Class, Ticket: t.ID}
 	meta := []byte(`{"mcp-gate/ticket":{"ticket":`)
 	meta = strictjson.AppendString(meta, t.ID)
 	meta = fmt.Appendf(meta, `,"state":"%s","expires":"%s","code":"%s","executed":false}}`, t.State, t.Binding.Expires.Format(time.RFC3339), policy.CodeDeferred)
-	text := fmt.Sprintf("deferred [%s]: %s", policy.CodeDeferred, policy.CodeDeferred.ForModel(about))
-	if t.State == inbox.Approved {
-		text += " They have allowed it: it runs as soon as it can."
+	says := policy.CodeDeferred.ForModel(about)
+	switch t.State {
+	case inbox.Approved:
+		says = fmt.Sprintf("a person has allowed this call of %v as %s. %s Do what does not depend on it.", t.View.Tool, t.ID, waits)
+	case inbox.Running:
+		says = fmt.Sprintf("a person has allowed this call of %v as %s, and it is running. Do what does not depend on it.", t.View.Tool, t.ID)
 	}
+	text := fmt.Sprintf("deferred [%s]: %s", policy.CodeDeferred, says)
 	_, schema, _ := strictjson.Get(c.entry.Raw, "outputSchema")
 	e := s.event(audit.Refusal, c, policy.Decision{Verdict: policy.Defer, Code: policy.CodeDeferred, Rule: "ticket"})
 	s.g.writeDown(e)
@@ -50,7 +59,7 @@ func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome
 	switch {
 	case d.Verdict != policy.Deny:
 	case t.Fallback == engagement.FallbackDefer && (d.Code == policy.CodeServerDown || d.Code == policy.CodeUnverified):
-		return s.stub(c, t) // it may wait: [Gate.Work] runs it once its server is there
+		return s.stubOf(c, t, "It runs once its server is there.") // see [Gate.Work]
 	default:
 		return s.endStale(ctx, c, t, d)
 	}
@@ -88,8 +97,10 @@ func (s *Session) notClaimed(ctx context.Context, c *call, t inbox.Ticket, err e
 	switch {
 	case readErr != nil:
 		return s.unrecorded(c, policy.Decision{}, errors.Join(err, readErr))
+	case errors.As(err, &owner) && owner.Life == inbox.Dead:
+		return s.stubOf(c, now, "The gate that asked is gone and this one starts the server in another way: a person runs it with mcp-gate inbox run.")
 	case errors.As(err, &owner):
-		return s.stub(c, now)
+		return s.stubOf(c, now, "The gate that asked runs it.")
 	case errors.As(err, &state) && now.State != inbox.Approved:
 		return s.goOn(ctx, c, now, policy.Decision{Verdict: policy.Ask})
 	case now.State == inbox.Stale:

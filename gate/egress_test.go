@@ -731,7 +731,7 @@ func TestAnAllowedCallWaitsForItsServersDefinition(t *testing.T) {
 	r.gate.offered["hub"] = hub
 	r.gate.mu.Unlock()
 	out := s.Resume(t.Context(), ask.Ticket, Reply{Accepted, "allow-once", 1e9}, Request{})
-	if got := string(out.Result); !strings.Contains(got, "They have allowed it") || len(r.caller.calls()) != 0 {
+	if got := string(out.Result); !strings.Contains(got, "a person has allowed this call of hub/delete_issue") || len(r.caller.calls()) != 0 {
 		t.Errorf("got %s after %d calls, want it to wait", got, len(r.caller.calls()))
 	}
 	if n := r.gate.RunAllowed(t.Context()); n != 0 {

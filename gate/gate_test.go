@@ -973,7 +973,7 @@ func TestAnotherGateRunsWhatADeadOneLeft(t *testing.T) {
 	if _, err := inbox.NewForms(r.opts).Answer(t.Context(), ask.Ticket, inbox.AnswerOnce); err != nil {
 		t.Fatal(err)
 	}
-	for launch, runs := range map[string]int{"another-launch": 0, "hub-launch": 1} {
+	for runs, launch := range []string{"another-launch", "hub-launch"} {
 		o := r.opts
 		o.Process = store.Self()
 		o.Life = func(inbox.Process) inbox.Life { return inbox.Dead } // the first gate
@@ -994,6 +994,14 @@ func TestAnotherGateRunsWhatADeadOneLeft(t *testing.T) {
 		second.RunAllowed(t.Context())
 		if got := len(r.caller.calls()) - before; got != runs {
 			t.Errorf("a gate that starts the server by %s ran %d calls, want %d", launch, got, runs)
+		}
+		again, err := second.Open(t.Context(), Identity{Principal: s.Principal(), Scope: policy.ScopeAdmin})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := decode(t, through(t, again, "hub/delete_issue", `{"n":1}`)).text()
+		if strings.Contains(said, "a person runs it with mcp-gate inbox run") != (runs == 0) {
+			t.Errorf("whoever asks a gate that starts the server by %s again is told: %s", launch, said)
 		}
 	}
 }
