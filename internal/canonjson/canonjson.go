@@ -60,6 +60,9 @@ func Append(dst, src []byte) ([]byte, error) {
 // digits. Values that are equal but for member order, white space and string
 // escapes share a digest.
 func Digest(src []byte) (hexSHA256 string, err error) {
+	if isCanonical(src) {
+		return named(src), nil
+	}
 	room := rooms.Get().(*[]byte)
 	defer rooms.Put(room)
 	canonical, err := Append((*room)[:0], src)
@@ -69,10 +72,14 @@ func Digest(src []byte) (hexSHA256 string, err error) {
 	if cap(canonical) <= maxRoom {
 		*room = canonical
 	}
+	return named(canonical), nil
+}
+
+func named(canonical []byte) string {
 	sum := sha256.Sum256(canonical)
 	var digits [2 * sha256.Size]byte
 	hex.Encode(digits[:], sum[:])
-	return string(digits[:]), nil
+	return string(digits[:])
 }
 
 // rooms are where canonical forms stand while they are digested.

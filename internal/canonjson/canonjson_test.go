@@ -248,6 +248,9 @@ func TestLaws(t *testing.T) {
 		if err != nil || !bytes.Equal(a, again) {
 			t.Fatalf("not idempotent: %q -> %q, %v", a, again, err)
 		}
+		if isCanonical([]byte(one)) && one != string(a) {
+			t.Fatalf("%q is taken for canonical, which is %q", one, a)
+		}
 		if !sameMeaning(t, []byte(one), a) {
 			t.Fatalf("meaning changed: %q -> %q", one, a)
 		}
@@ -281,6 +284,9 @@ func FuzzAppend(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		got, err := Append(nil, src)
+		if isCanonical(src) && (err != nil || !bytes.Equal(got, src)) {
+			t.Fatalf("%q is taken for canonical: %q, %v", src, got, err)
+		}
 		if err != nil {
 			return
 		}
@@ -295,6 +301,36 @@ func FuzzAppend(f *testing.F) {
 			t.Fatalf("meaning changed: %q -> %q", src, got)
 		}
 	})
+}
+
+// What is canonical and plain is known to be without being made anew; what is not
+// is never taken for it.
+func TestIsCanonical(t *testing.T) {
+	for src, want := range map[string]bool{
+		`{"a":[1,-20,0,-0,true,false,null,"x y"],"b":{},"c":[]}`: true,
+		`"text"`: true, `0`: true, `{}`: true, `[]`: true, `true`: true, `{"":1,"A":1,"a":1}`: true,
+		`{"b":1,"a":1}`: false, `{"a":1,"a":1}`: false, `{"a":1,}`: false, `[1,]`: false, `{"a": 1}`: false, ` 1`: false, `1 `: false,
+		`"\u0061"`: false, `"é"`: false, "\"\x7f\"": false, "\"\t\"": false, `01`: false, `-`: false, `1.5`: false, `1e3`: false, `truex`: false, `tru`: false,
+		`{"a"}`: false, `{"a":}`: false, `{"a":1`: false, `[`: false, `[1`: false, `[1 2]`: false, `"`: false, ``: false, `{}{}`: false, `{a:1}`: false, `1,2`: false,
+		strings.Repeat("[", 40) + strings.Repeat("]", 40): false,
+	} {
+		if got := isCanonical([]byte(src)); got != want {
+			t.Errorf("%q: %v, want %v", src, got, want)
+		}
+		if got, err := Append(nil, []byte(src)); want && (err != nil || string(got) != src) {
+			t.Errorf("%q is canonical as %q, %v", src, got, err)
+		}
+	}
+}
+
+func BenchmarkDigest(b *testing.B) {
+	src := []byte(`{"text":"` + strings.Repeat("0123456789abcdef", 4) + `"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Digest(src); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 func BenchmarkAppend(b *testing.B) {
