@@ -224,7 +224,7 @@ func (s *Session) withArtifacts(ctx context.Context, c *call) (Outcome, bool) {
 		return Outcome{}, true
 	}
 	f := &filling{s: s, ctx: ctx}
-	described, err := rewrite(c.args, f.describe)
+	described, err := rewriteAll(c.args, f.describe)
 	if err == nil && len(f.used) > 0 {
 		c.args = described
 		err = s.fill(ctx, c)
@@ -318,7 +318,7 @@ func (s *Session) fill(ctx context.Context, c *call) error {
 		return nil
 	}
 	f := &filling{s: s, ctx: ctx}
-	filled, err := rewrite(c.args, f.content)
+	filled, err := rewriteAll(c.args, f.content)
 	if err != nil || len(f.used) == 0 {
 		return err
 	}
@@ -351,6 +351,19 @@ func (s *Session) carriedBy(args json.RawMessage) (classes engagement.EgressSet)
 		return engagement.AllEgress()
 	}
 	return classes
+}
+
+// rewriteAll is rewrite for all arguments of a call. For all of them no artifact
+// stands: not even their names would be judged or shown.
+func rewriteAll(args json.RawMessage, give func(ref json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(args, &members); err != nil {
+		return nil, err
+	}
+	if _, is := members[artifactKey]; is && len(members) == 1 {
+		return nil, fmt.Errorf("it stands for the value of an argument, not for all arguments")
+	}
+	return rewrite(args, give)
 }
 
 // rewrite returns a JSON value in which every object whose only member is the

@@ -53,6 +53,8 @@ func (t *argTest) judge(args any, resolved map[string]string) (answer, string) {
 		return failed, problem
 	case t.absent || !exists:
 		return yesIf(t.absent != exists), ""
+	case len(t.checks) > 0 && standsIn(v):
+		return failed, "is an artifact, which no rule looks into"
 	}
 	result, why := matches, ""
 	for _, c := range t.checks {
@@ -71,16 +73,44 @@ func yesIf(b bool) answer {
 	return no
 }
 
+// artifactKey is the only member of an object that stands for the content of an
+// artifact. The server gets that content; here nobody sees more than its facts.
+const artifactKey = "$artifact"
+
+func standsIn(v any) bool {
+	m, _ := v.(map[string]any)
+	_, is := m[artifactKey]
+	return is && len(m) == 1
+}
+
+// hasStandIn reports whether an artifact stands anywhere in a value.
+func hasStandIn(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, hasStandIn)
+	case map[string]any:
+		for _, e := range v {
+			if hasStandIn(e) {
+				return true
+			}
+		}
+	}
+	return standsIn(v)
+}
+
 // lookUp follows a pointer. A member or an element that is not there, and all
-// that would be below a null, does not exist; a step into a string, a number or
-// a boolean, or into an array by a name, is a problem: the arguments are not of
-// the shape that the rule was written for.
+// that would be below a null, does not exist; a step into a string, a number, a
+// boolean or an artifact, or into an array by a name, is a problem: the arguments
+// are not of the shape that the rule was written for.
 func lookUp(v any, tokens []string) (found any, exists bool, problem string) {
 	for _, token := range tokens {
 		switch parent := v.(type) {
 		case nil:
 			return nil, false, ""
 		case map[string]any:
+			if token != artifactKey && standsIn(parent) {
+				return nil, false, fmt.Sprintf("has an artifact where %q is looked up", token)
+			}
 			if v, exists = parent[token]; !exists {
 				return nil, false, ""
 			}
@@ -226,7 +256,10 @@ func (c oneOf) judge(v any, _ map[string]string) (answer, string) {
 	if !sameKind {
 		return wrongKind(v, kindOf(c.values[0]))
 	}
-	if slices.ContainsFunc(c.values, func(want any) bool { return equal(v, want, sameFloat) }) {
+	switch {
+	case hasStandIn(v):
+		return failed, "has an artifact in it, which no rule looks into"
+	case slices.ContainsFunc(c.values, func(want any) bool { return equal(v, want, sameFloat) }):
 		return failed, "has a number that is another one, but not to a server that reads 64-bit floats"
 	}
 	return no, ""

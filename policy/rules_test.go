@@ -154,6 +154,8 @@ func TestArgumentTests(t *testing.T) {
 		{`{"eq":1}`, `{"a":1.0}`, yes}, {`{"eq":12345678901234567890}`, `{"a":12345678901234567891}`, no}, {`{"eq":null}`, `{"a":null}`, yes}, {`{"eq":null}`, `{"a":0}`, fails},
 		{`{"eq":{"b":[1]}}`, `{"a":{"b":[1.0]}}`, yes}, {`{"eq":[1]}`, `{"a":[2]}`, no},
 		{`{"eq":42}`, `{"a":42.00000000000000000001}`, fails}, {`{"eq":42}`, `{"a":42.000000000001}`, no}, {`{"eq":0}`, `{"a":1e-400}`, fails}, {`{"in":[{"b":[1]},7]}`, `{"a":{"b":[0.99999999999999999999]}}`, fails},
+		{`{"max_len":9}`, `{"a":{"$artifact":{"id":"a_x","size":7}}}`, fails}, {`{"eq":["x"]}`, `{"a":[{"b":{"$artifact":{}}}]}`, fails}, {`{"eq":["x"]}`, `{"a":[{"b":{"$artifact":1,"c":2}}]}`, no},
+		{`{"present":true}`, `{"a":{"$artifact":{}}}`, yes}, {`{"absent":true}`, `{"a":{"$artifact":{}}}`, no}, {`{"absent":true}`, `{"$artifact":{}}`, fails},
 		{`{"eq":1.5}`, `{"a":2}`, no}, {`{"eq":0}`, `{"a":-1e-99999999999999999999}`, fails},
 		{`{"in":["x",1]}`, `{"a":1}`, yes}, {`{"in":["x",1]}`, `{"a":2}`, no}, {`{"in":["x",1]}`, `{"a":true}`, fails},
 		{`{"glob":"rm -rf*"}`, `{"a":"rm -rf /tmp/x"}`, yes}, {`{"glob":["a*","b*"]}`, `{"a":"bc"}`, yes}, {`{"glob":"a*"}`, `{"a":"bc"}`, no}, {`{"glob":"*"}`, `{"a":["x"]}`, fails},
@@ -205,6 +207,24 @@ func TestSeveralTestsMustAllHold(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+}
+
+// A rule about what an artifact holds cannot be put to a call; one about its facts can.
+func TestRulesDoNotLookIntoArtifacts(t *testing.T) {
+	rules := compile(t, `{"do":"deny","args":{"/o/path":{"glob":"/etc/*"}}}`, `{"do":"ask","args":{"/o/$artifact/size":{"min":100}}}`)
+	for args, want := range map[string]Do{
+		`{"o":{"$artifact":{"size":7}}}`: DoDeny, `{"o":{"path":"/tmp"}}`: 0, `{"o":{"$artifact":7,"path":"/tmp"}}`: DoAsk, // such an object is an ordinary one
+	} {
+		if out := rules.Evaluate(request("s/t", args)); out.Do != want {
+			t.Errorf("%s: %v, want %v (%v)", args, out.Do, want, out.Failed)
+		}
+	}
+	rules = compile(t, `{"do":"ask","args":{"/o/$artifact/size":{"min":100}}}`)
+	for args, want := range map[string]Do{`{"o":{"$artifact":{"size":100}}}`: DoAsk, `{"o":{"$artifact":{"size":99}}}`: 0} {
+		if out := rules.Evaluate(request("s/t", args)); out.Do != want || len(out.Failed) > 0 {
+			t.Errorf("%s: %v, want %v (%v)", args, out.Do, want, out.Failed)
 		}
 	}
 }
