@@ -34,6 +34,7 @@ type app struct {
 	json     bool
 	logLevel string
 	level    slog.LevelVar // of every logger
+	began    stamps        // of what [app.load] read
 
 	needed atomic.Pointer[signin.NeededError] // the first server that wanted a person to sign in
 }
@@ -53,6 +54,7 @@ func (a *app) load() (config.Home, config.Config, []config.Note, error) {
 	if err != nil {
 		return h, config.Config{}, nil, err
 	}
+	a.began = stampsOf(h)
 	cfg, notes, err := h.Load(a.env)
 	if err != nil {
 		return h, cfg, notes, usage(err)

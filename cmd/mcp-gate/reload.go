@@ -39,11 +39,19 @@ type configDoc struct {
 	Faults []string `json:"faults,omitempty"`
 }
 
+// stamps tell what the owner's files were just before they were read: what is
+// written after that is taken up, however soon.
+type stamps struct{ config, lock string }
+
+func stampsOf(h config.Home) stamps {
+	return stamps{stamp(h.Config(), h.ConfigYAML()), stamp(h.Lock())}
+}
+
 // watch tells the gate what the owner says now, each time the configuration
 // was written. One that has faults changes nothing.
 func (e *engine) watch(ctx context.Context, a *app) error {
 	own := []string{e.home.Config(), e.home.ConfigYAML()}
-	seen, accepted := stamp(own...), stamp(e.home.Lock())
+	seen, accepted := a.began.config, a.began.lock
 	timer := time.NewTicker(reloadPause)
 	defer timer.Stop()
 	for {
