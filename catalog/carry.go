@@ -171,9 +171,10 @@ func (f *features) givesPicture(did finding, w string) bool {
 const (
 	domainName, domainServer, domainTitle, domainFirst, domainRest, domainParam = 3.0, 2.5, 1.5, 1.5, 0.4, 0.4
 
-	domainFloor = 5.0 // a word of weight 2 in the name, or of 3 in two lesser places
-	domainShare = 0.5
-	domainsMost = 2
+	domainFloor  = 5.0 // a word of weight 2 in the name, or of 3 in two lesser places
+	domainShare  = 0.5
+	domainBeside = 2.0 // beside what the server's own name says
+	domainsMost  = 2
 )
 
 // serves says which kinds of work a tool is for: the domains its words speak
@@ -207,8 +208,9 @@ func (f *features) serves(t Tool) engagement.DomainSet {
 			}
 		}
 	}
-	add(f.name, domainName)
 	add(f.server, domainServer)
+	own := slices.Index(score[:], max(3*domainServer, slices.Max(score[:]))) // -1 where the server's name does not say
+	add(f.name, domainName)
 	add(words(t.Title), domainTitle)
 	add(words(strings.ToLower(f.first)), domainFirst)
 	if rest := strings.ToLower(f.first); len(f.text) > len(rest) {
@@ -216,6 +218,14 @@ func (f *features) serves(t Tool) engagement.DomainSet {
 	}
 	for _, p := range f.params {
 		add(words(p.name), domainParam)
+	}
+	if own >= 0 { // the others must be meant twice as much
+		for i := range score {
+			if i != own && score[i] < domainBeside*score[own] {
+				score[i] = 0
+			}
+		}
+		score[own] = slices.Max(score[:])
 	}
 	return strongest(score[:])
 }

@@ -64,6 +64,19 @@ func TestClassOfAName(t *testing.T) {
 		{"what is unpacked lies on the disk", "x", "extract_firmware", "Extracts the archive.", file},
 		{"a noun of finding out is read", "net", "os_detection", "", read},
 		{"that it is a tool goes without saying", "x", "ListIndexesTool", "", read},
+		{"\"apply\" is no adverb", "x", "timeline_filter", "Apply a filter to the timeline.", write},
+		{"an unknown verb with an object is no sign of reading", "x", "ring_history", "Squash the past.", harm},
+		{"what manages a list is no list", "crm", "manage_list_entries", "Manage the entries of a list.", write},
+		{"and takes away where it says so", "crm", "manage_pages", "Manages pages: list, add, delete.", harm},
+		{"a form that may be a noun is a verb before an article", "x", "batch_log_items", "Logs multiple items at once.", write},
+		{"and none before a preposition", "x", "worker_tail", "Logs of the worker.", read},
+		{"a description that switches outweighs a name that reads", "net", "locate_light", "Toggle the locator light.", write},
+		{"what a user might ask for is not what the tool does", "x", "handbook_search", "If a user asks to migrate a server, search here.", read},
+		{"a thing that is named like a verb may be got", "monitor", "trigger_get", "Get triggers.", read},
+		{"but not where both are said", "x", "purge_and_get", "Gets what was purged.", harm},
+		{"a thread that is started in a chat is read by people", "teams", "open_thread", "Open a thread.", harm},
+		{"messages that are consumed are read", "kafka", "consume_messages", "Consumes messages of a topic.", read},
+		{"what is let out of memory can be loaded again", "x", "release_collection", "Release a collection.", write},
 		{"a Chinese description is read", "x", "mytool", "查询两个城市之间的车票", read},
 	} {
 		raw, _ := json.Marshal(map[string]string{"name": tt.name, "description": tt.description})
@@ -93,6 +106,16 @@ func TestClassOfASchema(t *testing.T) {
 		{"what is fetched and saved", `{"name":"export_people","description":"Fetches all people and saves them to a CSV file."}`, "source_file_write"},
 		{"a picture that is rendered to a file", `{"name":"render_map","description":"Render the map to an image file.","inputSchema":{"properties":{"path":{}}}}`, "source_file_write"},
 		{"content and the name to put it under", `{"name":"text_to_speech","description":"Convert text to speech.","inputSchema":{"properties":{"text":{},"filename":{}}}}`, "source_file_write"},
+		{"what is exported to a folder", `{"name":"export_frames","description":"Export frames.","inputSchema":{"properties":{"folder_path":{}}}}`, "source_file_write"},
+		{"formatting in a file that is given", `{"name":"format_text","description":"Format a range of text.","inputSchema":{"properties":{"filename":{}}}}`, "source_file_write"},
+		{"a model file that is changed", `{"name":"extend_base","description":"Extend the base of an STL file.","inputSchema":{"properties":{"stl_path":{}}}}`, "source_file_write"},
+		{"an output of any kind", `{"name":"set_bitrate","description":"Sets the bitrate.","inputSchema":{"properties":{"output_video_path":{}}}}`, "source_file_write"},
+		{"an output that lies elsewhere", `{"name":"transcribe_batch","description":"Transcribes audio.","inputSchema":{"properties":{"output_bucket":{}}}}`, "reversible_write"},
+		{"a linter that mends", `{"name":"lint","description":"Checks the code.","inputSchema":{"properties":{"source":{},"fix":{}}}}`, "reversible_write"},
+		{"a rehearsal, which only a change needs", `{"name":"harvest_notes","description":"Extract notes from a session.","inputSchema":{"properties":{"dry_run":{}}}}`, "reversible_write"},
+		{"what is provided is handed over", `{"name":"provide_clarification","description":"Provide the answer.","inputSchema":{"properties":{"answer":{}}}}`, "reversible_write"},
+		{"a query whose name collects", `{"name":"collect_profile","description":"Run a query to get its profile.","inputSchema":{"properties":{"query":{},"db":{}}}}`, "read"},
+		{"a query of a language of advertisements", `{"name":"run_gaql","description":"Execute a GAQL query.","inputSchema":{"properties":{"query":{}}}}`, "read"},
 		{"a filter called action is none", `{"name":"list_todos","description":"Lists to-dos","inputSchema":{"properties":{"action":{"enum":["assigned","deleted","merge"]}}}}`, "read"},
 	} {
 		if got := Classify(defined(t, "s", tt.definition), Untrusted, Override{}); got.Permission.String() != tt.want {
@@ -112,11 +135,26 @@ func TestEgressOfANoun(t *testing.T) {
 		{"querying bases gives what is in them", "query_bases", "", engagement.RowLevel},
 		{"a verb may stand last", "sites_get", "", engagement.Metadata},
 		{"candles are a series", "get_candles", "", engagement.Aggregates},
+		{"brokers are names", "list_brokers", "", engagement.Metadata},
 		{"a sentence begins with a capital letter", "get_sprint", "Calculates how it went.", engagement.Aggregates},
 	} {
 		raw, _ := json.Marshal(map[string]string{"name": tt.name, "description": tt.description})
 		if got := Classify(defined(t, "x", string(raw)), Untrusted, Override{}); got.Egress != tt.want {
 			t.Errorf("%s: %s %q is %v, want %v (%s)", tt.claim, tt.name, tt.description, got.Egress, tt.want, got.Why)
+		}
+	}
+}
+
+func TestDomainsOfAServerThatSaysWhatItIsFor(t *testing.T) {
+	for _, tt := range []struct{ claim, server, name, description, want string }{
+		{"a vector store keeps memories", "qdrant", "get_collection_info", "Gets a collection.", "memory"},
+		{"notes of a repository are no documents", "gitlab", "list_notes", "Lists notes.", "vcs"},
+		{"a server that says nothing serves what its words say", "acme", "list_notes_of_commit", "Lists notes of a commit.", "documents, vcs"},
+		{"what is strongly meant comes beside it", "gitlab", "list_pipeline_jobs", "Lists the jobs of a pipeline.", "orchestration, vcs"},
+	} {
+		raw, _ := json.Marshal(map[string]string{"name": tt.name, "description": tt.description})
+		if got := Classify(defined(t, tt.server, string(raw)), Untrusted, Override{}); fmt.Sprint(got.Domains) != tt.want {
+			t.Errorf("%s: %s/%s serves %v, want %s", tt.claim, tt.server, tt.name, got.Domains, tt.want)
 		}
 	}
 }

@@ -37,6 +37,8 @@ type clause struct {
 	verbs   []string
 	objects []string
 	weak    bool // no verb where one is expected; those found may be nouns
+	plain   bool // the first verb has an object with an article, so it is no noun
+	odd     bool // an unknown word stands where the verb is expected, and has an object
 }
 
 // maxRead is how much of a description is read for its class. The longest
@@ -147,7 +149,7 @@ func firstSentence(s string) string {
 	return strings.ToValidUTF8(s[:end], "")
 }
 
-var fillers = wordSet("this that which tool tools use used uses using to allows allow lets let enables enable you your users user's the a an can be for calls call helps api endpoint function method command utility ability able please now when want wants need needs will it is i we agent ai llm mcp server also optionally new first tool's one or more all any request action operation simple powerful quick provides~ deprecated capable of should only do must purpose description beta experimental important recommended helper operate operation's")
+var fillers = wordSet("batch bulk this that which tool tools use used uses using to allows allow lets let enables enable you your users user's the a an can be for calls call helps api endpoint function method command utility ability able please now when want wants need needs will it is i we agent ai llm mcp server also optionally new first tool's one or more all any request action operation simple powerful quick provides~ deprecated capable of should only do must purpose description beta experimental important recommended helper operate operation's")
 
 // stops end what a verb governs.
 var stops = wordSet("in on for from with to by at using via that which where when as into within based through if so whose during across after before without against while because")
@@ -178,12 +180,14 @@ func readClause(s string) clause {
 			if len(c.verbs) > 0 && i+1 < len(tokens) {
 				c.addJoined(tokens, i+1, objects)
 			}
-		case len(c.verbs) == 0 && (fillers[w] || strings.HasSuffix(w, "ly")):
+		case len(c.verbs) == 0 && (fillers[w] || adverb(w)):
 			expect = expect || w == "to" || w == "that" || w == "which" || w == "for" || w == "can"
 		case len(c.verbs) == 0:
-			if name, _, ok := lex().lemma(w); ok && expect {
+			if name, ok := leadVerb(tokens, i); ok && expect {
 				c.verbs, objects = append(c.verbs, name), true
+				c.plain = governs(tokens, i)
 			} else {
+				c.odd = c.odd || expect && governs(tokens, i) && !isVerbForm(w) && !stops[w] && !idle[w]
 				expect = false
 			}
 		case stops[w]:
@@ -192,17 +196,47 @@ func readClause(s string) clause {
 			c.objects = append(c.objects, w)
 		}
 	}
-	if len(c.verbs) == 0 {
+	if len(c.verbs) == 0 && !c.odd {
 		c.guess(tokens)
+	}
+	if len(tokens) > 0 && (tokens[0] == "if" || tokens[0] == "when") { // what another does
+		c.weak, c.plain = true, false
 	}
 	return c
 }
+
+// leadVerb takes the verb at the head of a sentence. "Logs the items" logs them;
+// "logs of the service" are read.
+func leadVerb(tokens []string, i int) (string, bool) {
+	name, v, ok := lex().lemma(tokens[i])
+	if !ok || i+1 >= len(tokens) || stops[tokens[i+1]] || tokens[i+1] == "of" {
+		return name, ok
+	}
+	for _, form := range verbForms(tokens[i]) {
+		if worse, known := lex().verbs[form]; known && worse.class > v.class {
+			name, v = form, worse
+		}
+	}
+	return name, true
+}
+
+// governs reports whether the word at i has an object with an article.
+func governs(tokens []string, i int) bool { return i+1 < len(tokens) && articles[tokens[i+1]] }
+
+// idle are words before an article that are no verbs.
+var idle = wordSet("given per over about of both only not is are was were if than like but what how who each every per once after unlike on one two three")
+
+var articles = wordSet("a an the all your this these one each every multiple several any")
+
+// adverb reports whether a word says how something is done: "securely", not
+// "apply".
+func adverb(w string) bool { return strings.HasSuffix(w, "ly") && !isVerbForm(w) }
 
 // addJoined takes up a verb that follows a conjunction: "create or update". Far
 // from the first verb only one that always acts is taken for one.
 func (c *clause) addJoined(tokens []string, i int, near bool) {
 	w := tokens[i]
-	if (w == "then" || w == "optionally" || w == "also" || strings.HasSuffix(w, "ly")) && i+1 < len(tokens) {
+	if (w == "then" || w == "optionally" || w == "also" || adverb(w)) && i+1 < len(tokens) {
 		w, i = tokens[i+1], i+1
 	}
 	name, v, ok := lex().lemma(w)
@@ -329,15 +363,24 @@ type finding struct {
 // description, then by what its parameters admit to.
 func (f *features) effect() finding {
 	name, described := f.byName(), f.byDescription()
+	if f.lead.odd && !name.strong && name.class == engagement.Read {
+		name = finding{} // "ring_history: Ring the bell"
+	}
 	out := combine(name, described, f)
 	if op, ok := f.byOperations(); ok && !(out.strong && out.class == engagement.Read) && (out.class == 0 || out.vague() || op.class > out.class) {
 		out = op
 	}
+	if out.verb == "manage" && out.class < engagement.Destructive && !out.ruled && undoing().MatchString(f.text) {
+		out = finding{class: engagement.Destructive, verb: out.verb, why: "one of the things that it manages is to delete"}
+	}
 	if ran, ok := f.byPayload(out); ok {
 		out = ran
 	}
-	return f.byDestination(out)
+	return f.byAdmission(f.byDestination(out))
 }
+
+// undoing is where a tool of many uses says that one of them takes away.
+var undoing = sieve.Regexp(`\b(delet(e|es|ing)|remov(e|es|ing)|destroy(s|ing)?|purg(e|es|ing)|revok(e|es|ing))\b`)
 
 // vague reports whether a finding rests on a verb that says little by itself.
 func (f finding) vague() bool { return !f.ruled && (f.verb == "" || lex().verbs[f.verb].soft) }
@@ -356,7 +399,7 @@ func combine(name, described finding, f *features) finding {
 		}
 		return name
 	case name.strong:
-		if described.strong && described.class > engagement.Read && (described.class > engagement.ReversibleWrite || contradicting[described.verb]) && !described.vague() && !f.readsOnly() {
+		if described.strong && described.class > engagement.Read && (described.class > engagement.ReversibleWrite || contradicting[described.verb] || f.lead.plain && described.verb == f.lead.verbs[0] && !making[described.verb] && !lex().verbs[described.verb].noun) && !described.vague() && !f.readsOnly() {
 			return described
 		}
 		return name
@@ -366,7 +409,7 @@ func combine(name, described finding, f *features) finding {
 		}
 		return described
 	}
-	if name.class < described.class && !described.vague() && name.verb != described.verb {
+	if name.class < described.class && (!described.vague() || acts(described.verb) && !f.lead.weak) && name.verb != described.verb {
 		return described
 	}
 	return name
@@ -406,6 +449,9 @@ func (f *features) byName() finding {
 		if !ok {
 			continue
 		}
+		if head >= 0 && acts(f.name[head]) && v.class == engagement.Read {
+			continue // "manage_list": what a vague verb acts on
+		}
 		if !v.noun && !v.soft {
 			head, strong = i, true
 			break
@@ -422,6 +468,11 @@ func (f *features) byName() finding {
 			return finding{class: engagement.Read, verb: f.name[n-1], why: fmt.Sprintf("its name ends in %q", f.name[n-1]), strong: false}
 		}
 		return finding{}
+	}
+	if v := lex().verbs[f.name[head]]; v.class > engagement.Read && !v.always && f.readsOnly() {
+		if i := slices.IndexFunc(f.name, func(w string) bool { return w == "get" || w == "fetch" || w == "retrieve" }); i > head && !joining[f.name[i-1]] {
+			head, strong = i, true // "trigger_get" gets triggers
+		}
 	}
 	last := len(f.name) - 1
 	if first := lex().verbs[f.name[0]]; strong && head == last && last > 0 && readTails[f.name[last]] && first.class > engagement.Read && !first.soft {
@@ -445,13 +496,18 @@ func (f *features) byName() finding {
 	return f.alsoActs(out, head)
 }
 
+// acts reports whether a verb changes something, though it says little of what.
+func acts(w string) bool { v := lex().verbs[w]; return v.soft && v.class == engagement.ReversibleWrite }
+
+var joining = wordSet("and or then")
+
 // alsoActs looks for a second verb after a reading one: after a conjunction,
 // or one that acts wherever it stands, unless the name or the description
 // tells of a state.
 func (f *features) alsoActs(out finding, head int) finding {
 	for i := head + 1; i < len(f.name); i++ {
 		v, ok := lex().verbs[f.name[i]]
-		joined := f.name[i-1] == "and" || f.name[i-1] == "or" || f.name[i-1] == "then"
+		joined := joining[f.name[i-1]]
 		if !ok || v.class <= out.class || !(joined || v.always && (out.class == engagement.Read || i == head+1)) {
 			continue
 		}
@@ -541,6 +597,8 @@ func (f *features) byDescription() finding {
 		one := f.refined(w, f.lead.objects)
 		if f.lead.weak {
 			one.strong = false
+		} else if i == 0 && f.lead.plain && one.class > engagement.Read && !lex().verbs[w].soft {
+			one.strong = true
 		}
 		if i > 0 && !one.strong && one.class > engagement.Read && f.lead.weak && out.class == engagement.Read {
 			continue // in "search for orders", orders is no verb
@@ -634,8 +692,14 @@ func (f *features) byPayload(now finding) (finding, bool) {
 // language that could change what is stored, for all that is said of it.
 func (f *features) runsQueries() bool {
 	n := len(f.name)
-	named := n > 1 && (f.name[n-1] == "query" || f.name[n-1] == "queries" || f.name[n-1] == "statement")
+	named := slices.Contains(f.lead.objects, "query") && f.hasParam(queryParams) || n > 1 && (f.name[n-1] == "query" || f.name[n-1] == "queries" || f.name[n-1] == "statement")
 	about := strings.ToLower(f.first) + " " + strings.Join(f.name, " ")
+	for _, w := range f.server {
+		about += " " + w
+		if slices.ContainsFunc(lex().domains[singular(w)], func(d domainWeight) bool { return d.domain == engagement.DomainLiveData && d.weight >= 3 }) {
+			about += " database"
+		}
+	}
 	return named && stored().MatchString(about) && !readingTongue().MatchString(about)
 }
 
@@ -666,6 +730,10 @@ func (f *features) byDestination(now finding) finding {
 	case disk && savers[now.verb] && now.verb != "screenshot" && now.verb != "capture" && f.hasParam(localParams) && toDisk().MatchString(strings.ToLower(f.first)),
 		alsoSaves().MatchString(strings.ToLower(f.first)):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "it says that it leaves a file", strong: now.strong}
+	case now.verb == "export" && now.class == engagement.Read && (f.hasParam(nameParams) || f.hasParam(exportParams)):
+		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "\"export\" with a place for a file", strong: now.strong}
+	case reworks[now.verb] && f.hasParam(fileParams):
+		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "it changes the file that it is given", strong: now.strong}
 	case (now.verb == "download" || now.verb == "export" || now.verb == "save") && (disk || f.hasParam(localParams) && now.verb != "export"):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: fmt.Sprintf("%q to a file", now.verb), strong: now.strong}
 	case now.class == engagement.ReversibleWrite && f.hasParam(pathParams) && f.hasParam(contentParam) && !f.notable["comment"] && !f.notable["issue"] && !f.notable["memory"]:
@@ -676,12 +744,49 @@ func (f *features) byDestination(now finding) finding {
 	return now
 }
 
+// admitting are parameters that only a tool which changes something takes.
+var admitting = wordSet("dry_run dryrun confirm confirmed confirmation user_confirmed overwrite overwrite_existing fix auto_fix autofix apply apply_fix apply_changes if_exists commit_message new_name new_title new_value new_content new_text new_status new_parent in_place inplace replace_existing skip_confirmation add_labels remove_labels add_tags remove_tags")
+
+// byAdmission looks for a parameter that a tool which only reads has no use for,
+// and for a place where a result is put.
+func (f *features) byAdmission(now finding) finding {
+	if now.class == 0 {
+		return now
+	}
+	for _, p := range f.params {
+		ws := words(p.name)
+		switch name := strings.Join(ws, "_"); {
+		case outlet(ws) && !remote[ws[len(ws)-1]] && now.class < engagement.SourceFileWrite && now.verb != "screenshot" && now.verb != "capture":
+			return finding{class: engagement.SourceFileWrite, verb: now.verb, why: fmt.Sprintf("its parameter %q, a place to write to", p.name), strong: now.strong}
+		case now.class > engagement.Read:
+		case outlet(ws), admitting[name], now.vague() && given[name]:
+			return finding{class: engagement.ReversibleWrite, verb: now.verb, why: fmt.Sprintf("its parameter %q, which only a change needs", p.name)}
+		}
+	}
+	return now
+}
+
+// outlet reports whether the words of a parameter name where a result is put:
+// "output_bucket", "destination_uri".
+func outlet(ws []string) bool {
+	return len(ws) > 1 && outward[ws[0]] && place[ws[len(ws)-1]]
+}
+
+var (
+	outward = wordSet("output out save dest destination export")
+	place   = wordSet("path dir directory folder file filename filepath bucket uri to")
+	remote  = wordSet("bucket uri")
+	given   = wordSet("answer content message body note comment feedback value") // what a vague verb hands over
+)
+
 var (
 	outputParams = wordSet("output_path output_file save_path save_to save_dir output_dir output_directory download_path local_path destination_path target_path dest_path export_path outputpath local_file_path")
 	savingParams = wordSet("output_path output_file save_path save_dir output_dir output_directory export_path outputpath")
+	exportParams = wordSet("file_path filepath folder_path dir directory path target_dir target_path target_folder")
+	reworks      = wordSet("format sort clean normalize center align crop resize rotate")
 	nameParams   = wordSet("filename file_name output_filename output_name out_file")
-	fileParams   = wordSet("filename file_name file_path filepath pptx_path docx_path xlsx_path document_path presentation_path workbook_path")
-	officeFile   = sieve.Regexp(`\b(docx?|pptx?|xlsx?|word documents?|workbooks?|powerpoint|svg files?)\b`)
+	fileParams   = wordSet("filename file_name file_path filepath pptx_path docx_path xlsx_path document_path presentation_path workbook_path stl_path svg_path pdf_path csv_path image_path audio_path video_path model_path gcode_path dxf_path")
+	officeFile   = sieve.Regexp(`\b(docx?|pptx?|xlsx?|word documents?|workbooks?|powerpoint|(svg|stl|dxf|dwg|gcode|g-code|csv|pdf|audio|video|image) files?)\b`)
 	pathParams   = wordSet("path file_path filepath absolute_path target_file output_path relative_path file")
 )
 
