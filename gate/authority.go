@@ -31,7 +31,7 @@ func (s *Session) authorityNow() policy.Combined {
 	now := s.authority
 	s.mu.Unlock()
 	if s.who.Parent != "" {
-		return s.under(now.sources)
+		return under(s.above(), now.sources)
 	}
 	return now.combined
 }

@@ -38,7 +38,12 @@ const pictureShare = 10
 
 // allowed returns the classes that may leave from a server in this session.
 func (s *Session) allowed(server string) engagement.EgressSet {
-	limits, _ := s.authorityNow().Under(s.g.server(server).Policy.Limits())
+	at := s.look()
+	return at.allowed(server)
+}
+
+func (at *sight) allowed(server string) engagement.EgressSet {
+	limits, _ := at.now.Under(at.s.g.server(server).Policy.Limits())
 	return limits.Egress
 }
 
@@ -664,7 +669,12 @@ func (s *Session) tellProgress(c *call) func(json.RawMessage) {
 // mayPass reports whether what was found in something that a server sends
 // besides results may leave, whatever was declared for it.
 func (s *Session) mayPass(server string, value json.RawMessage) bool {
-	return within(artifacts.InspectValue(value).Classes, s.allowed(server))
+	at := s.look()
+	return at.mayPass(server, value)
+}
+
+func (at *sight) mayPass(server string, value json.RawMessage) bool {
+	return within(artifacts.InspectValue(value).Classes, at.allowed(server))
 }
 
 // blackedOut is a log message without secrets, where the owner wants that.

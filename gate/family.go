@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/mcp-gate/mcp-gate/prefix"
@@ -88,17 +89,48 @@ func (s *Session) take(given Given) {
 	}
 }
 
-// under puts the parent's authority, as it is now, over the session's own.
-func (s *Session) under(sources policy.Sources) policy.Combined {
+// above is the parent's authority as it is now.
+func (s *Session) above() policy.Combined {
 	parent, err := s.g.session(context.Background(), s.who.Parent)
-	var above policy.Combined // permits nothing
-	if err == nil {
-		above = parent.authorityNow()
-	} else {
+	if err != nil {
 		s.g.opts.Log.Error("the session that this one works for is not known: nothing is allowed", "session", s.id, "parent", s.who.Parent, "error", err)
+		return policy.Combined{} // permits nothing
 	}
+	return parent.authorityNow()
+}
+
+// under puts the parent's authority over the session's own.
+func under(above policy.Combined, sources policy.Sources) policy.Combined {
 	sources.Parent = &above
 	return sources.Combine()
+}
+
+// lately is what holds in the session, its parent's authority as it was a second
+// ago at most: for what is judged on the goroutine that reads a server, and uses
+// nothing up.
+func (s *Session) lately() *sight {
+	s.mu.Lock()
+	own := s.authority
+	s.mu.Unlock()
+	at := &sight{s: s, now: own.combined, spent: &spent{}}
+	if s.who.Parent == "" {
+		return at
+	}
+	now := s.g.opts.Now()
+	s.side.mu.Lock()
+	above := s.side.above
+	if age := now.Sub(s.side.read); age < 0 || age >= time.Second {
+		above = nil
+	}
+	s.side.mu.Unlock()
+	if above == nil {
+		above = new(s.above())
+		s.side.mu.Lock()
+		s.side.above, s.side.read = above, now
+		s.side.mu.Unlock()
+	}
+	at.now = under(*above, own.sources)
+	return at
 }
 
 // session is one that lives here, or one that stands in for it as it was last

@@ -4,6 +4,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -196,7 +197,12 @@ func TestASearchOrAListLooksOnceWhatHolds(t *testing.T) {
 			"load_tool": func() {
 				child.Call(t.Context(), Request{Name: "load_tool", Args: json.RawMessage(`{"names":["mail/red_mail"]}`)})
 			},
-			"a list":   func() { child.newList(t.Context()) },
+			"a list": func() { child.newList(t.Context()) },
+			"a server that goes on saying things": func() {
+				for n := range 50 {
+					b.gate.Notice(t.Context(), "mail", "notifications/message", fmt.Appendf(nil, `{"level":"error","data":%d}`, n))
+				}
+			},
 			"a prefix": func() { child.newPrefix() },
 			"an unknown name": func() {
 				child.unknownName(new(child.look()), "mail_sent_mail")

@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -262,9 +263,9 @@ func (s *Session) List(ctx context.Context, kind Kind) List {
 	s.side.mu.Lock()
 	defer s.side.mu.Unlock()
 	if s.side.gave == nil {
-		s.side.gave = map[Kind]string{}
+		s.side.gave = map[Kind][sha256.Size]byte{}
 	}
-	s.side.gave[kind] = string(list.Items)
+	s.side.gave[kind] = sha256.Sum256(list.Items)
 	return list
 }
 
@@ -286,8 +287,7 @@ func (s *Session) newFeatureList(ctx context.Context, kind Kind) List {
 		if ttl := s.g.features.shelf(shelfKey{alias, kind}).keeps(); ttl >= 0 && (out.TTL < 0 || ttl < out.TTL) {
 			out.TTL = ttl
 		}
-		limits, _ := at.now.Under(s.g.server(alias).Policy.Limits())
-		allowed, withheld := limits.Egress, 0
+		allowed, withheld := at.allowed(alias), 0
 		for _, it := range lists[i] {
 			if !s.mayList(&at, alias, kind, it.key) {
 				continue
@@ -720,18 +720,14 @@ func (s *Session) Subscribe(ctx context.Context, uri string) *jsonrpc.Error {
 	if !ok {
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "resources cannot be followed here"}
 	}
-	if !s.side.follow(w) {
-		return nil
-	}
-	if !s.g.relay.follow(w) {
-		return nil // it is followed for another session
-	}
-	if e := callError(standing.Subscribe(s.onOwn(ctx, alias), alias, w.name)); e != nil {
+	s.side.follow(w) // before, since an update may come with the answer
+	e = s.g.relay.follow(ctx, w, func() *jsonrpc.Error {
+		return callError(standing.Subscribe(s.onOwn(ctx, alias), alias, w.name))
+	})
+	if e != nil {
 		s.side.unfollow(w)
-		s.g.relay.unfollow(w)
-		return e
 	}
-	return nil
+	return e
 }
 
 // Unsubscribe ends what [Session.Subscribe] began. One that was never begun is
@@ -746,14 +742,13 @@ func (s *Session) Unsubscribe(ctx context.Context, uri string) *jsonrpc.Error {
 		own = strings.TrimPrefix(uri, uriScheme+alias+"/")
 	}
 	w := s.watch(alias, own)
-	if !s.side.unfollow(w) || !s.g.relay.unfollow(w) {
-		return nil
-	}
 	standing, ok := s.g.opts.Caller.(Standing)
-	if !ok {
+	if !ok || !s.side.unfollow(w) {
 		return nil
 	}
-	return callError(standing.Unsubscribe(s.onOwn(ctx, alias), alias, own))
+	return s.g.relay.unfollow(w, func() *jsonrpc.Error {
+		return callError(standing.Unsubscribe(s.onOwn(ctx, alias), alias, own))
+	})
 }
 
 func callError(err error) *jsonrpc.Error {
@@ -874,12 +869,12 @@ func (s *Session) relist(ctx context.Context, changed map[string]bool) {
 		if !asked {
 			continue
 		}
-		now := s.newFeatureList(ctx, kind)
-		if string(now.Items) == gave || ctx.Err() != nil {
+		now := sha256.Sum256(s.newFeatureList(ctx, kind).Items)
+		if now == gave || ctx.Err() != nil {
 			continue
 		}
 		s.side.mu.Lock()
-		s.side.gave[kind] = string(now.Items) // told once, however often it is looked at
+		s.side.gave[kind] = now // told once, however often it is looked at
 		s.side.mu.Unlock()
 		tell["notifications/"+kinds[kind].capability+"/list_changed"] = true
 	}

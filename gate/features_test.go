@@ -26,6 +26,8 @@ type shop struct {
 	answers  map[string]func(ctx context.Context, params string) (string, error)
 	declared map[string]string
 	start    int
+
+	following, unfollowing func() error // how a server answers Subscribe and Unsubscribe; nil: as it likes
 }
 
 const everything = `{"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}`
@@ -93,6 +95,9 @@ func (c *shop) About(server string) About {
 }
 func (c *shop) Subscribe(_ context.Context, server, uri string) error {
 	c.note(server, "subscribe", uri)
+	if c.following != nil {
+		return c.following()
+	}
 	if uri == "doc://none" {
 		return &jsonrpc.Error{Code: CodeNotFound, Message: "no such resource"}
 	}
@@ -100,6 +105,9 @@ func (c *shop) Subscribe(_ context.Context, server, uri string) error {
 }
 func (c *shop) Unsubscribe(_ context.Context, server, uri string) error {
 	c.note(server, "unsubscribe", uri)
+	if c.unfollowing != nil {
+		return c.unfollowing()
+	}
 	return nil
 }
 func (c *shop) SetLogLevel(_ context.Context, level string) { c.note("level", level) }
@@ -560,4 +568,131 @@ func (l *ledger) about(kind, tool string) (found []audit.Event) {
 		}
 	}
 	return found
+}
+
+// Whoever wants to follow a resource while its server is asked about it gets what
+// comes of that, and asks himself where it failed.
+func TestSubscriptionsSideBySide(t *testing.T) {
+	tests := []struct {
+		name  string
+		first error
+		same  bool // both are of one session
+		want  []string
+	}{
+		{"the first succeeds", nil, false, []string{"hub subscribe doc://one"}},
+		{"the first fails", errors.New("it went away"), false, []string{"hub subscribe doc://one", "hub subscribe doc://one"}},
+		{"the first of one session fails", errors.New("it went away"), true, []string{"hub subscribe doc://one", "hub subscribe doc://one"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, r, a := openShop(t, nil)
+				b := a
+				if !tt.same {
+					b = r.open(t, Identity{})
+				}
+				asked, answer := make(chan bool, 1), make(chan error, 1)
+				c.following = func() error {
+					asked <- true
+					return <-answer
+				}
+				done := make(chan *jsonrpc.Error, 2)
+				follow := func(s *Session) { done <- s.Subscribe(t.Context(), "mcp-gate://hub/doc://one") }
+				go follow(a)
+				<-asked
+				go follow(b)
+				synctest.Wait()
+				if len(done) > 0 {
+					t.Fatal("one that follows was told so before the server had answered")
+				}
+				answer <- tt.first
+				if e := <-done; (e != nil) != (tt.first != nil) {
+					t.Errorf("the first: %v", e)
+				}
+				if tt.first != nil {
+					<-asked
+					answer <- nil
+				}
+				if e := <-done; e != nil {
+					t.Errorf("the second: %v", e)
+				}
+				if got := c.calls("hub subscribe"); !slices.Equal(got, tt.want) {
+					t.Errorf("the server was told %q, want %q", got, tt.want)
+				}
+				a.Close()
+				b.Close()
+				if got := c.calls("hub unsubscribe"); len(got) != 1 {
+					t.Errorf("in the end the server was told %q", got)
+				}
+			})
+		})
+	}
+}
+
+// One that begins to follow while the last one is ending it waits, so that the
+// server hears of it afterwards.
+func TestASubscriptionComesAfterTheEndOfTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, r, a := openShop(t, nil)
+		b := r.open(t, Identity{})
+		if e := a.Subscribe(t.Context(), "mcp-gate://hub/doc://one"); e != nil {
+			t.Fatal(e)
+		}
+		asked, answer := make(chan bool, 1), make(chan error, 1)
+		c.unfollowing = func() error {
+			asked <- true
+			return <-answer
+		}
+		done := make(chan *jsonrpc.Error, 2)
+		go func() { done <- a.Unsubscribe(t.Context(), "mcp-gate://hub/doc://one") }()
+		<-asked
+		go func() { done <- b.Subscribe(t.Context(), "mcp-gate://hub/doc://one") }()
+		synctest.Wait()
+		if got := c.calls("hub subscribe"); len(got) != 1 {
+			t.Errorf("the server was told %q while it was told the end", got)
+		}
+		answer <- nil
+		if a, b := <-done, <-done; a != nil || b != nil {
+			t.Errorf("%v, %v", a, b)
+		}
+		if got := c.calls("hub subscribe"); len(got) != 2 {
+			t.Errorf("the server was told %q", got)
+		}
+		c.unfollowing = nil
+	})
+}
+
+// Of more visits than are remembered the oldest are forgotten, and those of a
+// session that is over.
+func TestVisitsAreForgottenFromTheOldestOn(t *testing.T) {
+	var r relay
+	a, b := &Session{}, &Session{}
+	visit := func(n int) watch { return watch{server: "hub", name: fmt.Sprint(n)} }
+	for n := range maxOpened + 2 {
+		s := a
+		if n%2 == 1 {
+			s = b
+		}
+		r.note(visit(n), s)
+	}
+	if r.visited(visit(1)) != nil || r.visited(visit(2)) != a || r.visited(visit(maxOpened+1)) != b || r.visited(visit(2)) != nil {
+		t.Error("not the oldest were forgotten")
+	}
+	r.forget(b)
+	if r.visited(visit(3)) != nil || r.visited(visit(4)) != a {
+		t.Error("what a session leaves behind is not what is forgotten")
+	}
+}
+
+func TestTheLogLevelFallsWithWhoWantedIt(t *testing.T) {
+	c, r, a := openShop(t, nil)
+	b := r.open(t, Identity{})
+	a.SetLogLevel(t.Context(), "error")
+	b.SetLogLevel(t.Context(), "debug")
+	b.Close()
+	a.Close()
+	want := []string{"level error", "level debug", "level error", "level info"}
+	if got := c.calls("level "); !slices.Equal(got, want) {
+		t.Errorf("servers were told %q, want %q", got, want)
+	}
 }

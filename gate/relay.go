@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,16 +107,29 @@ func (d *side) wanted() string {
 type relay struct {
 	mu      sync.Mutex // guards what follows
 	flights map[*flight]bool
-	follows map[watch]int      // sessions that follow a resource
-	rooted  map[string]bool    // servers that asked for roots
-	opened  map[watch]*Session // who was sent to a URL, by server and elicitation id
-	rounds  int64              // for ids
+	follows map[watch]*following // resources that are followed
+	rooted  map[string]bool      // servers that asked for roots
+	opened  []visit              // who was sent to a URL, in order
+	rounds  int64                // for ids
 }
 
 // watch is a resource of a server, or another thing of its that has a name.
 type watch struct {
 	server, name string
 	of           *Session // who alone is told of it; nil: whoever shares the connection
+}
+
+// following is a resource that is followed, or that its server is being asked
+// about.
+type following struct {
+	n    int           // how often it was asked for
+	busy chan struct{} // closed when the server has answered; nil when it has
+}
+
+// visit is what was sent to a person's browser, by its server and elicitation id.
+type visit struct {
+	watch
+	s *Session
 }
 
 func (r *relay) enter(f *flight) {
@@ -146,27 +160,66 @@ func (r *relay) over(server string) []*flight {
 	return fs
 }
 
-// follow counts one more session that follows a resource and reports whether
-// it is the first.
-func (r *relay) follow(w watch) (first bool) {
+// follow counts one more who follows a resource. The first has the server told;
+// whoever comes meanwhile waits for what comes of it, and tells it himself where
+// that failed.
+func (r *relay) follow(ctx context.Context, w watch, tell func() *jsonrpc.Error) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.follows == nil {
-		r.follows = map[watch]int{}
+	for f := r.follows[w]; f != nil; f = r.follows[w] {
+		if f.busy == nil {
+			f.n++
+			return nil
+		}
+		r.mu.Unlock()
+		select {
+		case <-f.busy:
+		case <-ctx.Done():
+		}
+		r.mu.Lock()
+		if ctx.Err() != nil {
+			return callError(ctx.Err())
+		}
 	}
-	r.follows[w]++
-	return r.follows[w] == 1
+	if r.follows == nil {
+		r.follows = map[watch]*following{}
+	}
+	f := &following{n: 1}
+	r.follows[w] = f
+	e := r.busy(f, tell)
+	if e != nil {
+		delete(r.follows, w)
+	}
+	return e
 }
 
-// unfollow counts one less and reports whether it was the last.
-func (r *relay) unfollow(w watch) (last bool) {
+// unfollow counts one less who follows a resource. The last has the server told.
+func (r *relay) unfollow(w watch, tell func() *jsonrpc.Error) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.follows[w]--; r.follows[w] > 0 {
-		return false
+	f := r.follows[w]
+	if f == nil || f.busy != nil {
+		return nil
 	}
-	delete(r.follows, w)
-	return true
+	if f.n--; f.n > 0 {
+		return nil
+	}
+	defer delete(r.follows, w)
+	return r.busy(f, tell)
+}
+
+// busy tells the server something about a resource while others wait for it.
+// Called with mu held, and not held meanwhile.
+func (r *relay) busy(f *following, tell func() *jsonrpc.Error) *jsonrpc.Error {
+	done := make(chan struct{})
+	f.busy = done
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		f.busy = nil
+		close(done) // who waited goes on once mu is free
+	}()
+	return tell()
 }
 
 // maxInputRounds is how often one call may come back with questions for the
@@ -495,10 +548,31 @@ func (r *relay) note(w watch, s *Session) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.opened == nil || len(r.opened) >= maxOpened {
-		r.opened = map[watch]*Session{}
+	r.opened = slices.DeleteFunc(r.opened, func(v visit) bool { return v.watch == w })
+	if len(r.opened) >= maxOpened {
+		r.opened = slices.Delete(r.opened, 0, 1)
 	}
-	r.opened[w] = s
+	r.opened = append(r.opened, visit{w, s})
+}
+
+// visited takes what is remembered of a visit; nil where that is nothing.
+func (r *relay) visited(w watch) *Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.opened, func(v visit) bool { return v.watch == w })
+	if i < 0 {
+		return nil
+	}
+	s := r.opened[i].s
+	r.opened = slices.Delete(r.opened, i, i+1)
+	return s
+}
+
+// forget lets go of what is remembered for a session that is over.
+func (r *relay) forget(s *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opened = slices.DeleteFunc(r.opened, func(v visit) bool { return v.s == s })
 }
 
 // withoutElicitationID takes out what 2026-07-28 does not know any more.
@@ -629,8 +703,8 @@ func (s *Session) RootsChanged(ctx context.Context) {
 	}
 }
 
-// Notice takes a notification of a server; ctx as in [Gate.Answer]. It does
-// not block.
+// Notice takes a notification of a server; ctx as in [Gate.Answer]. It waits for
+// no client and no server, and looks at the store once a second at most.
 func (g *Gate) Notice(ctx context.Context, server, method string, params json.RawMessage) {
 	params, _ = cleaned(params)
 	switch method {
@@ -665,12 +739,8 @@ func (g *Gate) Arrived(server string) {
 // visited passes on that a visit to a URL is over, to whoever was sent there.
 func (g *Gate) visited(server string, of *Session, params json.RawMessage) {
 	w := watch{server, stringOf(orEmpty(params), "elicitationId"), of}
-	g.relay.mu.Lock()
-	s := g.relay.opened[w]
-	delete(g.relay.opened, w)
-	g.relay.mu.Unlock()
-	if s != nil {
-		if !s.mayPass(server, orEmpty(params)) {
+	if s := g.relay.visited(w); s != nil {
+		if !s.lately().mayPass(server, orEmpty(params)) {
 			params = memberOnly("elicitationId", w.name)
 		}
 		s.side.tell("notifications/elicitation/complete", params, "")
@@ -693,7 +763,7 @@ func (g *Gate) updated(server string, of *Session, params json.RawMessage) {
 				continue
 			}
 			told := update{uri: w.name, params: memberOnly("uri", w.name)} // tells enough to who follows it
-			if s.mayPass(server, params) {
+			if s.lately().mayPass(server, params) {
 				told = update{uri, params}
 			}
 			s.side.update(w, told, func(u update) {
@@ -737,19 +807,28 @@ func (s *Session) SetLogLevel(ctx context.Context, level string) {
 	s.side.mu.Lock()
 	s.side.level = level
 	s.side.mu.Unlock()
+	s.g.relevel(ctx)
+}
+
+// relevel asks servers for the least level that any client wants; where none
+// says any more what it wants, for what such clients get.
+func (g *Gate) relevel(ctx context.Context) {
 	least := ""
-	for _, other := range s.g.Sessions() {
+	for _, other := range g.Sessions() {
 		other.side.mu.Lock()
 		if l := other.side.level; l != "" && (least == "" || loud(least, l)) {
 			least = l
 		}
 		other.side.mu.Unlock()
 	}
-	s.g.features.mu.Lock()
-	news := s.g.features.level != least
-	s.g.features.level = least
-	s.g.features.mu.Unlock()
-	if standing, ok := s.g.opts.Caller.(Standing); ok && news {
+	if least == "" {
+		least = usualLevel
+	}
+	g.features.mu.Lock()
+	news := g.features.level != least
+	g.features.level = least
+	g.features.mu.Unlock()
+	if standing, ok := g.opts.Caller.(Standing); ok && news {
 		standing.SetLogLevel(ctx, least)
 	}
 }
@@ -815,11 +894,13 @@ func (s *Session) log(client Client, server, level string, params json.RawMessag
 	} else if !loud(level, s.side.wanted()) {
 		return
 	}
-	if d := policy.Decide(s.facts(s.aside(server, "notifications/message", params))); d.Verdict != policy.Run {
+	c := s.aside(server, "notifications/message", params)
+	c.at = s.lately()
+	if d := policy.Decide(s.facts(c)); d.Verdict != policy.Run {
 		s.g.opts.Log.Debug("a log message is withheld", "server", server, "code", d.Code)
 		return
 	}
-	if !s.mayPass(server, params) {
+	if !c.at.mayPass(server, params) {
 		s.g.opts.Log.Debug("a log message is withheld for what is in it", "server", server)
 		return
 	}
@@ -867,9 +948,11 @@ type Filter struct {
 
 // side is what a session keeps of features beside the tools.
 type side struct {
-	mu        sync.Mutex // guards what follows
-	level     string     // of logs, "" where the client never said
-	gave      map[Kind]string
+	mu        sync.Mutex                 // guards what follows
+	level     string                     // of logs, "" where the client never said
+	gave      map[Kind][sha256.Size]byte // digests of the lists
+	above     *policy.Combined           // of the session that it works for, at read; see [Session.lately]
+	read      time.Time
 	follows   map[watch]int
 	updates   map[watch]*updating
 	listeners []*Listener
@@ -969,29 +1052,24 @@ func (d *side) asker(method string) *Listener {
 	return nil
 }
 
-func (d *side) follow(w watch) (first bool) {
+func (d *side) follow(w watch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.follows == nil {
 		d.follows = map[watch]int{}
 	}
 	d.follows[w]++
-	return d.follows[w] == 1
 }
 
-func (d *side) unfollow(w watch) (last bool) {
+// unfollow reports whether the session followed w.
+func (d *side) unfollow(w watch) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n, ok := d.follows[w]
-	if !ok {
-		return false
+	if d.follows[w] = n - 1; n <= 1 {
+		delete(d.follows, w)
 	}
-	if n > 1 {
-		d.follows[w] = n - 1
-		return false
-	}
-	delete(d.follows, w)
-	return true
+	return ok
 }
 
 func (d *side) followed() []watch {
@@ -1068,18 +1146,26 @@ func (s *Session) leave() {
 	}
 	standing, ok := s.g.opts.Caller.(Standing)
 	s.side.mu.Lock()
-	follows := s.side.follows
+	follows, level := s.side.follows, s.side.level
 	s.side.follows = nil
 	s.side.mu.Unlock()
-	for w := range follows {
-		if !s.g.relay.unfollow(w) || !ok || w.of != nil { // what is followed on a connection ends with it
-			continue
+	s.g.relay.forget(s)
+	ctx, cancel := context.WithTimeout(context.Background(), relistPause)
+	defer cancel()
+	if level != "" {
+		s.g.relevel(ctx)
+	}
+	for w, n := range follows {
+		for range n {
+			if e := s.g.relay.unfollow(w, func() *jsonrpc.Error {
+				if !ok || w.of != nil { // what is followed on a connection ends with it
+					return nil
+				}
+				return callError(standing.Unsubscribe(ctx, w.server, w.name))
+			}); e != nil {
+				s.g.opts.Log.Debug("a resource is still followed", "server", w.server, "error", e)
+			}
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), relistPause)
-		if err := standing.Unsubscribe(ctx, w.server, w.name); err != nil {
-			s.g.opts.Log.Debug("a resource is still followed", "server", w.server, "error", err)
-		}
-		cancel()
 	}
 }
 
