@@ -78,7 +78,11 @@ func InspectRest(result json.RawMessage, settled engagement.EgressSet) Findings 
 	in := newInspector(len(result))
 	in.settled = settled.Has(engagement.RowLevel)
 	room := rooms.Get().(*[]byte)
-	defer rooms.Put(room)
+	defer func() {
+		if cap(*room) <= maxRoom {
+			rooms.Put(room)
+		}
+	}()
 	if block, text, ok := soleText(result, room); ok {
 		in.part(Part{Pointer: "/content/0", Kind: PartText, Raw: block}, func() { in.blockText(text) })
 		in.together()
@@ -148,6 +152,10 @@ func (in *inspector) part(p Part, look func()) {
 
 // rooms are for texts while they are looked at.
 var rooms = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxRoom bounds the rooms that are kept: while the next large result comes, its own
+// bytes want the memory.
+const maxRoom = 1 << 20
 
 // soleText returns the block and the text of a result that is one block of text,
 // spelt as encoders spell it. Most results are, and this one need not be taken

@@ -107,6 +107,7 @@ type comparison struct {
 	window  []record // those that are held against each other
 	counts  []tally  // by the id of a token
 	seen    []int32  // the ids in the window
+	places  []place  // of one make; kept for the next
 	look    uint32   // how often windows were counted
 }
 
@@ -307,6 +308,7 @@ func (w *comparison) same() bool {
 	for i := range keys {
 		keys[i] = w.key(&w.window[i])
 	}
+	varied, varies := uint64(0), -1 // the make that was looked at last, and its places that vary
 	for i := range len(keys) - least + 1 {
 		alike := 0
 		for _, k := range keys {
@@ -314,7 +316,13 @@ func (w *comparison) same() bool {
 				alike++
 			}
 		}
-		if alike >= least && !w.isList(&w.window[i], keys, keys[i]) && w.varying(keys, keys[i], alike) >= minFields {
+		if alike < least || w.isList(&w.window[i], keys, keys[i]) {
+			continue
+		}
+		if varies < 0 || varied != keys[i] {
+			varied, varies = keys[i], w.varying(keys, keys[i], alike)
+		}
+		if varies >= minFields {
 			return true
 		}
 	}
@@ -427,17 +435,19 @@ func (w *comparison) namesSay(keys []uint64, key uint64) bool {
 	return said*2 > all
 }
 
+// A place is what stands between settled tokens, in all records of one make.
+type place struct {
+	values [madeWindow]uint64 // the first n: the different ones
+	times  [madeWindow]int    // of each
+	n      int
+	long   int // with sentences
+	spoken int // with words
+}
+
 // varying counts the places between settled tokens that hold three or more
 // different things, none of them in three of four records, and no sentences.
 func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
-	type place struct {
-		values [madeWindow]uint64 // the different ones
-		times  [madeWindow]int    // of each
-		n      int
-		long   int // with sentences
-		spoken int // with words
-	}
-	var places []place
+	places := 0
 	for i := range keys {
 		if keys[i] != key {
 			continue
@@ -448,15 +458,19 @@ func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 			if from < 0 {
 				return
 			}
-			if at == len(places) {
-				places = append(places, place{})
+			if at == places {
+				if places++; places > len(w.places) {
+					w.places = append(w.places, place{})
+				}
+				w.places[at].n, w.places[at].long, w.places[at].spoken = 0, 0, 0
 			}
-			p := &places[at]
+			p := &w.places[at]
 			value := maphash.Bytes(seed, w.text[from:to])
 			which := slices.Index(p.values[:p.n], value)
 			if which < 0 {
-				which, p.values[p.n] = p.n, value
+				which = p.n
 				p.n++
+				p.values[which], p.times[which] = value, 0
 			}
 			p.times[which]++
 			if words > maxField {
@@ -484,8 +498,8 @@ func (w *comparison) varying(keys []uint64, key uint64, alike int) int {
 	}
 	n := 0
 	for i := range places {
-		p := &places[i]
-		if most := slices.Max(p.times[:]); p.n >= minRows && most*4 <= alike*3 && p.long*4 <= alike && p.spoken*2 > alike {
+		p := &w.places[i]
+		if p.n >= minRows && slices.Max(p.times[:p.n])*4 <= alike*3 && p.long*4 <= alike && p.spoken*2 > alike {
 			n++
 		}
 	}
