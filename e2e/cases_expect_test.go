@@ -508,9 +508,16 @@ func instructions(c *replay) {
 	}
 	c.expect(&want)
 	home := c.transparent(nil)
-	first := c.hello(home, "transparent")
+	told := func() string {
+		var hello struct{ Instructions string } // the server's name is not there where it takes more than 3 s to start
+		if err := json.Unmarshal([]byte(c.hello(home, "transparent")), &hello); err != nil {
+			c.t.Fatal(err)
+		}
+		return hello.Instructions
+	}
+	first := told()
 	c.contains("what the client is told", first, want.Contains)
-	c.same("what another session is told", c.hello(home, "transparent"), first)
+	c.same("what another session is told", told(), first)
 }
 
 func lostSession(c *replay) {
