@@ -55,6 +55,13 @@ func inMemory(c fakemcp.Config) func(*server) (conn, error) {
 // peer opens a connection to a server that shakes hands and lists one tool,
 // and leaves every other message to f.
 func peer(f func(say func(string), m jsonrpc.Message)) func(*server) (conn, error) {
+	return rawPeer(func(out io.Writer, m jsonrpc.Message) {
+		f(func(line string) { _, _ = io.WriteString(out, line+"\n") }, m)
+	})
+}
+
+// rawPeer is peer with what the server says as it stands.
+func rawPeer(f func(out io.Writer, m jsonrpc.Message)) func(*server) (conn, error) {
 	return func(s *server) (conn, error) {
 		inR, inW := io.Pipe()
 		outR, outW := io.Pipe()
@@ -74,7 +81,7 @@ func peer(f func(say func(string), m jsonrpc.Message)) func(*server) (conn, erro
 				case "tools/list":
 					say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"tools":[{"name":"t"}]}}`)
 				default:
-					f(say, m)
+					f(outW, m)
 				}
 			}
 		}()

@@ -132,6 +132,11 @@ func (c *stdio) readAll(r io.ReadCloser) {
 func (c *stdio) readLines(r io.Reader) error {
 	ended := &endNoting{r: r, bulk: c.s.o.OnBulk}
 	lines := jsonrpc.NewLineReader(ended, c.s.o.MaxMessage)
+	lines.Most = endless
+	tooLarge := func(long *jsonrpc.TooLongError) {
+		c.failCall(long.ID(), &Error{Kind: TooLarge, Sent: true, Err: long})
+	}
+	lines.Over = tooLarge // its caller need not wait for its end
 	for {
 		line, err := lines.Next()
 		var long *jsonrpc.TooLongError
@@ -139,7 +144,9 @@ func (c *stdio) readLines(r io.Reader) error {
 		case errors.As(err, &long):
 			c.s.tally.oversize.Add(1)
 			c.s.log.Warn("message too large", "bytes", long.Size, "limit", long.Limit)
-			c.failCall(long.ID(), &Error{Kind: TooLarge, Sent: true, Err: long})
+			if tooLarge(long); long.Endless {
+				return long
+			}
 		case err != nil:
 			return err
 		default:
@@ -147,6 +154,10 @@ func (c *stdio) readLines(r io.Reader) error {
 		}
 	}
 }
+
+// endless is how long a message may become that is skipped. A child that goes on
+// after that answers nobody any more, and is started anew.
+const endless = 256 << 20
 
 // bulk is how much a child has to say at once for there to be more than small
 // answers: half of what a pipe holds.

@@ -4,14 +4,63 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/internal/fakemcp"
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 )
+
+// The caller of a message that is too large is told as soon as that is plain, and
+// a server whose message never ends is started anew.
+func TestAMessageWithoutEnd(t *testing.T) {
+	var went chan int
+	open := rawPeer(func(out io.Writer, m jsonrpc.Message) {
+		switch m.Method {
+		case "endless":
+			_, err := io.WriteString(out, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{"x":"`)
+			n := 0
+			for block := strings.Repeat("x", 1<<20); err == nil; n++ {
+				if n == 1 {
+					time.Sleep(time.Hour) // the limit is passed: its caller knows
+				}
+				_, err = io.WriteString(out, block)
+			}
+			went <- n
+		case "silent":
+		default:
+			_, _ = io.WriteString(out, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{}}`+"\n")
+		}
+	})
+	bubble(t, Server{}, Options{MaxMessage: 1 << 16}, open, func(t *testing.T, r *rig) {
+		went = make(chan int, 1) // of the bubble
+		other := make(chan error, 1)
+		go func() {
+			_, err := r.Call(t.Context(), "a", Request{Method: "silent"})
+			other <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		resp, err := r.Call(t.Context(), "a", Request{Method: "endless"})
+		e := wantKind(t, TooLarge, resp, err)
+		contains(t, e.Error(), "and more is over the limit of 65536 bytes")
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("its caller waited for %v", took)
+		}
+		if n := <-went; n < endless>>20 || n > endless>>20+2 {
+			t.Errorf("%d MiB were read of a message that does not end", n)
+		}
+		contains(t, wantKind(t, Lost, Response{}, <-other).Error(), "a message has no end after")
+		if _, err := r.Call(t.Context(), "a", Request{Method: "any"}); err != nil || r.Starts("a") != 2 {
+			t.Errorf("after it: %v, at start %d", err, r.Starts("a"))
+		}
+	})
+}
 
 func TestBytesGoThroughUnchanged(t *testing.T) {
 	r := start(t, Options{}, fake("a", "-fault", "noise")).settled()

@@ -22,13 +22,21 @@ import (
 const keepOfLong = 4 << 10
 
 // A TooLongError reports a line over the reader's limit. The line was skipped
-// to its end, and reading goes on after it.
+// to its end, and reading goes on after it, unless it is Endless.
 type TooLongError struct {
 	Size, Limit int64
+	Endless     bool // the line has no end within [LineReader.Most]
+	more        bool // it goes on
 	head, tail  []byte
 }
 
 func (e *TooLongError) Error() string {
+	switch {
+	case e.Endless:
+		return fmt.Sprintf("a message has no end after %d bytes, over the limit of %d bytes", e.Size, e.Limit)
+	case e.more:
+		return fmt.Sprintf("message of %d bytes and more is over the limit of %d bytes", e.Size, e.Limit)
+	}
 	return fmt.Sprintf("message of %d bytes is over the limit of %d bytes", e.Size, e.Limit)
 }
 
@@ -68,6 +76,13 @@ func (e *TooLongError) ID() json.RawMessage {
 // byte order mark off the very start, and gives a last line that has no line
 // end. Not safe for concurrent use.
 type LineReader struct {
+	// Most is how many bytes of a line are skipped before it is Endless; 0 is no
+	// bound.
+	Most int64
+	// Over, where it is set, is told of a line that is over the limit before its
+	// rest is skipped.
+	Over func(*TooLongError)
+
 	r     *bufio.Reader
 	limit int64
 	begun bool
@@ -80,7 +95,7 @@ func NewLineReader(r io.Reader, limit int64) *LineReader {
 
 // Next returns the next line that is not blank, without surrounding space.
 // The caller owns it. The error is [*TooLongError], after which Next may be
-// called again, or the stream's own, io.EOF at its end.
+// called again unless it is Endless, or the stream's own, io.EOF at its end.
 func (l *LineReader) Next() ([]byte, error) {
 	for {
 		line, err := l.line()
@@ -181,7 +196,16 @@ func (l *LineReader) skip(size int, parts [][]byte, ended bool) error {
 		}
 	}
 	e.head, e.tail = headOf(e.head), tailOf(parts[len(parts)-1])
+	if !ended && l.Over != nil {
+		now := *e
+		now.more = true
+		l.Over(&now)
+	}
 	for !ended {
+		if l.Most > 0 && e.Size > l.Most {
+			e.Endless = true
+			return e
+		}
 		next, err := l.r.ReadSlice('\n')
 		e.Size += int64(len(next))
 		e.tail = tailOf(append(e.tail, next...))
