@@ -38,12 +38,13 @@ var innocence = func() (t [256]uint64) {
 	return t
 }()
 
-// isInnocent reports whether a look at text can find nothing, without that look:
-// most strings of a JSON value are a few words. It knows of each look what it
-// cannot do without, so that whoever adds one has to see to it here.
-func isInnocent(text []byte) bool {
+// isInnocent reports whether a look at text can find nothing, without that look,
+// but perhaps in runs of digits: most strings of a JSON value are a few words, or
+// one that names something. It knows of each look what it cannot do without, so
+// that whoever adds one has to see to it here.
+func isInnocent(text []byte) (innocent, runs bool) {
 	if len(text) > maxInnocent {
-		return false
+		return false, false
 	}
 	n := uint64(0)
 	for _, c := range text {
@@ -54,10 +55,13 @@ func isInnocent(text []byte) bool {
 	case count(countNeedy) > 0,
 		count(countStops) >= madeLeast, count(countSplits) >= madeLeast, // isMadeInLine
 		count(countOpen) >= minRows, // isBrackets
-		count(countColons) > 0 && count(countCommas) > 0 && bytes.Contains(text, []byte("data:")):
-		return false
-	case len(text) >= minRun && (count(countOther) == 0 || nextRun(text, 0, &digit) < len(text)):
-		return false
+		count(countColons) > 0 && count(countCommas) > 0 && bytes.Contains(text, []byte("data:")),
+		gatePhrases().next(text, 0) != len(text):
+		return false, false
 	}
-	return gatePhrases().next(text, 0) == len(text)
+	return true, len(text) >= minRun && (count(countOther) == 0 || nextRun(text, 0, &digit) < len(text))
 }
+
+// unmarked is the census of a text without the bytes that mark what is encoded,
+// as the innocent are.
+var unmarked census

@@ -470,8 +470,11 @@ func (in *inspector) text(b []byte, layer int) {
 		in.partial = true
 		return
 	}
-	if !isInnocent(b) {
+	switch innocent, runs := isInnocent(b); {
+	case !innocent:
 		in.look(b, layer)
+	case runs:
+		in.encoded(b, &unmarked, layer)
 	}
 }
 
