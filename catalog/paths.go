@@ -1,34 +1,77 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
-// pathWords are the words by which parameters that name local files go.
+// pathWords are the words by which arguments that name local files go.
 // Written for this project from the schemas of common file servers.
-var pathWords = []string{"path", "paths", "file", "files", "filename", "filepath", "filenames", "dir", "directory", "folder", "source", "destination", "src", "dst", "target"}
+var pathWords = []string{"path", "paths", "file", "files", "filename", "filepath", "filenames", "dir", "directory", "folder", "source", "destination", "src", "dst", "dest", "target"}
 
-// PathParams returns JSON pointers to the top-level arguments that, going by
-// their names and types, are paths of local files: texts, or lists of texts.
-func (t Tool) PathParams() []string {
-	properties, _, err := strictjson.Get(t.InputSchema, "properties")
-	if err != nil {
-		return nil
-	}
-	var pointers []string
-	for m, err := range strictjson.Object(properties) {
-		if err != nil {
-			return nil
+// LocalPaths returns the texts among the arguments of a call that name local files,
+// in their order: those under a name of such, at any depth and whatever the schema
+// says of it, and those that are written as no other text is. It is false where
+// there may be one that cannot be followed.
+func LocalPaths(args json.RawMessage) ([]string, bool) {
+	var p localPaths
+	args = bytes.TrimSpace(args)
+	ok := len(args) == 0 || p.walk(args, false)
+	return p, ok
+}
+
+type localPaths []string
+
+// walk looks at a value; named says that it stands under the name of a path.
+func (p *localPaths) walk(v json.RawMessage, named bool) bool {
+	switch v[0] {
+	case '{':
+		return p.members(v, named)
+	case '[':
+		var list []json.RawMessage
+		if json.Unmarshal(v, &list) != nil {
+			return false
 		}
-		if namesPath(m.Name) && holdsText(m.Value) {
-			pointers = append(pointers, "/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(m.Name))
+		for _, e := range list {
+			if !p.walk(e, named) {
+				return false
+			}
+		}
+		return true
+	case '"':
+		var s string
+		if json.Unmarshal(v, &s) != nil {
+			return false
+		}
+		if !named && !writtenAsPath(s) {
+			return true
+		}
+		*p = append(*p, s)
+		return !isExpanded(s)
+	}
+	return !named || v[0] == 'n' || v[0] == 't' || v[0] == 'f'
+}
+
+// members looks at an object. One under the name of a path names it in a member;
+// else its own names may be the paths, or it stands for something else.
+func (p *localPaths) members(v json.RawMessage, named bool) bool {
+	found := false
+	for m, err := range strictjson.Object(v) {
+		if err != nil || writtenAsPath(m.Name) {
+			return false
+		}
+		is := namesPath(m.Name)
+		found = found || is
+		if !p.walk(m.Value, is) {
+			return false
 		}
 	}
-	return pointers
+	return found || !named
 }
 
 func namesPath(name string) bool {
@@ -36,14 +79,21 @@ func namesPath(name string) bool {
 	return len(ws) > 0 && (slices.Contains(pathWords, ws[len(ws)-1]) || slices.Contains(pathWords, strings.ToLower(name)))
 }
 
-// holdsText reports whether a property is a text or a list of texts.
-func holdsText(schema json.RawMessage) bool {
-	var s struct {
-		Type  any
-		Items struct{ Type any }
-	}
-	if json.Unmarshal(schema, &s) != nil {
+// writtenAsPath reports whether a text is a path by its form alone. Paragraphs and
+// comments of programs are not.
+func writtenAsPath(s string) bool {
+	if strings.ContainsAny(s, "\r\n") || len(s) > 4096 {
 		return false
 	}
-	return s.Type == "string" || s.Type == "array" && s.Items.Type == "string"
+	rooted := len(s) > 1 && s[0] == '/' && s[1] != ' ' && s[1] != '*' && !strings.HasPrefix(s, "// ")
+	up := strings.HasPrefix(s, "../") || strings.HasPrefix(s, `..\`) || strings.Contains(s, "/../")
+	return rooted || up || isExpanded(s)
+}
+
+// isExpanded reports whether a text is a path that only its server can follow: a
+// home folder, an address, a drive of another system.
+func isExpanded(s string) bool {
+	drive := len(s) > 2 && s[1] == ':' && (s[2] == '\\' || s[2] == '/')
+	home := s == "~" || strings.HasPrefix(s, "~") && strings.ContainsAny(s, `/\`)
+	return home || strings.HasPrefix(strings.ToLower(s), "file:") || (drive || strings.HasPrefix(s, `\\`)) && !filepath.IsAbs(s)
 }

@@ -80,42 +80,50 @@ func (s *Session) wayBackOf(c *call) wayBack {
 	if c.entry.Class.Permission != engagement.SourceFileWrite || keeper == nil {
 		return wayBack{}
 	}
-	pointers := c.entry.PathParams()
-	if server.Paths != nil {
-		if declared := server.Paths(c.entry.ID.Tool); declared != nil {
-			pointers = declared
-		}
+	paths, ok := s.pathsOf(c)
+	if !ok {
+		return wayBack{}
 	}
 	w := wayBack{keeper: keeper}
-	for _, pointer := range pointers {
-		for _, path := range pathsAt(c.args, pointer) {
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(server.Dir, path)
-			}
-			if !filepath.IsAbs(path) || !keeper.Covers(path) {
-				return wayBack{}
-			}
-			w.paths = append(w.paths, path)
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(server.Dir, path)
 		}
+		if !filepath.IsAbs(path) || !keeper.Covers(path) {
+			return wayBack{}
+		}
+		w.paths = append(w.paths, path)
 	}
 	return w
 }
 
-// pathsAt are the strings at a pointer: the one there, or those of the list.
-func pathsAt(args json.RawMessage, pointer string) []string {
-	raw, ok := at(args, pointer)
-	if !ok {
-		return nil
+// pathsOf are the local files that a call's arguments name: where the owner says,
+// else wherever they seem to. It is false where they cannot all be told.
+func (s *Session) pathsOf(c *call) (paths []string, ok bool) {
+	server := s.g.server(c.entry.ID.Server)
+	var declared []string
+	if server.Paths != nil {
+		declared = server.Paths(c.entry.ID.Tool)
 	}
-	var one string
-	if json.Unmarshal(raw, &one) == nil {
-		return []string{one}
+	if declared == nil {
+		return catalog.LocalPaths(c.args)
 	}
-	var many []string
-	if json.Unmarshal(raw, &many) == nil {
-		return many
+	for _, pointer := range declared {
+		raw, ok := at(c.args, pointer)
+		if !ok || string(raw) == "null" {
+			continue
+		}
+		var one string
+		var many []string
+		switch {
+		case json.Unmarshal(raw, &one) == nil:
+			many = []string{one}
+		case json.Unmarshal(raw, &many) != nil:
+			return nil, false
+		}
+		paths = append(paths, many...)
 	}
-	return nil
+	return paths, true
 }
 
 // at follows a JSON pointer (RFC 6901) through raw bytes.
