@@ -273,8 +273,9 @@ func (s *server) lastWords(err error) error {
 func (s *server) serve(ctx context.Context, sess *session) *Error {
 	defer sess.listen(ctx)()
 	told := sess.grant(ctx, s.wishes.now(), wish{})
-	s.update(func() { s.state, s.sess, s.unlisted = Ready, sess, false })
-	sess.grant(ctx, s.wishes.now(), told) // what was wished for while nobody could be told
+	var late wish
+	s.update(func() { s.state, s.sess, s.unlisted, late = Ready, sess, false, s.wishes.now() })
+	sess.grant(ctx, late, told) // what was wished for while nobody could be told; whoever wishes now says so
 	s.log.Info("server ready", "protocol", sess.version)
 	due := time.NewTimer(0)
 	defer due.Stop()
