@@ -41,6 +41,10 @@ const readers = 4
 
 // A Store is one home's database. Safe for concurrent use, by processes too.
 type Store struct {
+	// Guard, where it is set before the first use, is asked before the file is
+	// opened; its error is what the use ends in.
+	Guard func() error
+
 	path string
 	busy time.Duration // immutable; tests shorten it
 
@@ -120,6 +124,14 @@ func (s *Store) here() error {
 func (s *Store) open(ctx context.Context) (write, read *sql.DB, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.Guard != nil && s.write == nil && !s.closed {
+		s.mu.Unlock() // who is asked may look whether this very file is in its place
+		err := s.Guard()
+		s.mu.Lock()
+		if err != nil {
+			return nil, nil, fmt.Errorf("open store %s: %w", s.path, err)
+		}
+	}
 	switch {
 	case s.closed:
 		return nil, nil, ErrClosed
@@ -139,12 +151,11 @@ func (s *Store) open(ctx context.Context) (write, read *sql.DB, err error) {
 	if err := s.settle(ctx, func() error { return migrate(ctx, write, s.path) }); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open store %s: %w", s.path, err), write.Close())
 	}
-	read, err = s.pool(readers, "&_pragma=query_only(1)")
-	if err == nil {
-		err = s.here() // it may have gone while it was opened
-	}
-	if err != nil {
+	if read, err = s.pool(readers, "&_pragma=query_only(1)"); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open store %s: %w", s.path, err), write.Close())
+	}
+	if err := s.here(); err != nil { // it may have gone while it was opened
+		return nil, nil, errors.Join(fmt.Errorf("open store %s: %w", s.path, err), read.Close(), write.Close())
 	}
 	s.write, s.read = write, read
 	return write, read, nil

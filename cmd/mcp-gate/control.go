@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/config"
@@ -206,8 +209,8 @@ func docOfSession(s *gate.Session) sessionDoc {
 	return sessionDoc{ID: s.ID(), Parent: s.Parent(), Principal: s.Principal(), Engagement: s.Engagement()}
 }
 
-// gates returns the records of the gates of a home that still run. Records of
-// dead ones are removed.
+// gates returns the records of the gates of a home that still run, which one too
+// busy to answer does. Records of dead ones are removed.
 func gates(h config.Home) ([]running, error) {
 	files, err := filepath.Glob(filepath.Join(h.Run(), "*.json"))
 	if err != nil {
@@ -221,15 +224,23 @@ func gates(h config.Home) ([]running, error) {
 			continue
 		}
 		conn, err := net.DialTimeout("unix", r.Socket, time.Second)
-		if err != nil { // nobody listens: the process is gone
+		if err == nil {
+			_ = conn.Close()
+		} else if nobodyListens(err) { // the process is gone
 			_ = os.Remove(file)
 			_ = os.Remove(strings.TrimSuffix(file, ".json") + ".sock")
 			continue
 		}
-		_ = conn.Close()
 		live = append(live, r)
 	}
 	return live, nil
+}
+
+// nobodyListens reports whether a socket could not be dialled because there is
+// none, or nobody who would answer. The number is what Windows says for that.
+func nobodyListens(err error) bool {
+	const refused = syscall.Errno(10061)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, refused)
 }
 
 // adopt has whichever other gate of the home has a session keep its record, and
@@ -239,16 +250,18 @@ func (e *engine) adopt(_ context.Context, id string) (gate.Given, error) {
 	if err != nil {
 		return gate.Given{}, err
 	}
+	var errs []error // of those that do not answer: another may have it
 	for _, r := range live {
 		if r.PID == os.Getpid() {
 			continue
 		}
 		reply, err := r.ask(controlQuestion{Op: "adopt", Session: id})
-		if err != nil || reply.Given.List != nil {
-			return reply.Given, err
+		if err == nil && reply.Given.List != nil {
+			return reply.Given, nil
 		}
+		errs = append(errs, err)
 	}
-	return gate.Given{}, nil
+	return gate.Given{}, errors.Join(errs...)
 }
 
 // errNoSession says that no gate has such a session, and none left a record.

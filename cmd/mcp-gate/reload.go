@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,7 +113,7 @@ func stamp(paths ...string) string {
 		if err != nil {
 			return err.Error()
 		}
-		stamp += path + info.ModTime().String() + info.Mode().String() + string(rune(info.Size()))
+		stamp += path + info.ModTime().String() + info.Mode().String() + strconv.FormatInt(info.Size(), 10) + "\n"
 	}
 	return stamp
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,4 +63,21 @@ func TestAConfigurationIsReadOnceItLiesStill(t *testing.T) {
 			t.Errorf("taken for whole %v after the last piece", time.Since(last))
 		}
 	})
+}
+
+func TestStampTellsSizesApart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "large")
+	at := time.Unix(1_800_000_000, 0)
+	of := func(size int64) string {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Truncate(path, size), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+		return stamp(path)
+	}
+	if of(0x110000) == of(0x110001) || of(0xD800) == of(0xD801) {
+		t.Error("files of different sizes are one state")
+	}
 }

@@ -56,7 +56,8 @@ func (a *app) status() error {
 	for _, r := range live {
 		reply, err := r.ask(controlQuestion{Op: "status"})
 		if err != nil {
-			return err
+			a.logger(cfg.Log, false).Warn("a gate does not answer", "pid", r.PID, "error", err)
+			continue
 		}
 		docs = append(docs, reply.Status)
 	}
