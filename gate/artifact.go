@@ -98,7 +98,9 @@ func (s *Session) local(c *call, a artifacts.Artifact, answer func(context.Conte
 	if classes := a.Classes.List(); s.open(a) && len(classes) > 0 {
 		c.entry.Class.Egress = classes[len(classes)-1]
 	}
-	c.origin, _ = s.set().ByID(catalog.ToolID{Server: a.Origin.Server, Tool: a.Origin.Tool})
+	if origin, known := s.set().ByID(catalog.ToolID{Server: a.Origin.Server, Tool: a.Origin.Tool}); known {
+		c.origin = &origin
+	}
 }
 
 // open reports whether the content of an artifact may leave now.

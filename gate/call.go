@@ -56,7 +56,7 @@ type call struct {
 	away      bool         // nobody waits for the result
 
 	local   func(context.Context) (json.RawMessage, error) // answers it from what the gate keeps; nil for an upstream's
-	origin  catalog.Entry                                  // of local: the tool whose result is read
+	origin  *catalog.Entry                                 // of local: the tool whose result is read; nil where there is none any more
 	filled  json.RawMessage                                // args with the contents of the artifacts that they name; nil for none
 	carried engagement.EgressSet                           // the classes of those artifacts
 }

@@ -103,10 +103,13 @@ func (s *Session) marksFor(c *call, classes engagement.EgressSet) (marks uint8) 
 
 // source is the tool whose words a call brings.
 func (c *call) source() catalog.Entry {
-	if c.local != nil {
-		return c.origin
+	switch {
+	case c.local == nil:
+		return c.entry
+	case c.origin == nil:
+		return catalog.Entry{}
 	}
-	return c.entry
+	return *c.origin
 }
 
 // wouldTaint reports whether what is found in a result could add a mark.

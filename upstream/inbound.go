@@ -40,18 +40,21 @@ func newCalls() calls {
 	return calls{mu: new(sync.Mutex), running: map[*running]struct{}{}}
 }
 
-// enter counts a call in, after waiting for its turn where there are turns.
-func (c *calls) enter(ctx context.Context, owner any) (leave func(), e *Error) {
+// enter counts a call in, after waiting for its turn where there are turns, until
+// leave.
+func (c *calls) enter(ctx context.Context, owner any) (*running, *Error) {
 	r := &running{ctx: ctx, owner: owner}
 	if !c.turn(ctx, func() { c.running[r] = struct{}{} }) {
 		return nil, ended(ctx)
 	}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.running, r)
-		c.changes()
-	}, nil
+	return r, nil
+}
+
+func (c *calls) leave(r *running) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, r)
+	c.changes()
 }
 
 // turn waits until no call is being worked on, where calls go one at a time,

@@ -379,13 +379,13 @@ func (s *server) call(ctx context.Context, req Request) (Response, error) {
 		if err != nil {
 			return Response{}, err
 		}
-		leave, err := s.calls.enter(ctx, req.Owner)
+		mine, err := s.calls.enter(ctx, req.Owner)
 		if err != nil {
 			err.Server, err.Method, err.After = s.cfg.Alias, req.Method, time.Since(began)
 			return Response{}, err
 		}
 		resp, err := sess.call(ctx, req, s.timeout())
-		leave()
+		s.calls.leave(mine)
 		if err == nil {
 			return resp, nil
 		}

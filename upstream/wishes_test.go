@@ -165,11 +165,11 @@ func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCalls()
 		enter := func(owner string) func() {
-			leave, e := c.enter(t.Context(), owner)
+			r, e := c.enter(t.Context(), owner)
 			if e != nil {
 				t.Fatal(e)
 			}
-			return leave
+			return func() { c.leave(r) }
 		}
 		leaveA := enter("x")
 		leaveB := enter("x")
