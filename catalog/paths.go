@@ -52,7 +52,7 @@ func (p *localPaths) walk(v json.RawMessage, named bool) bool {
 			return true
 		}
 		*p = append(*p, s)
-		return !isExpanded(s)
+		return !ServerFollows(s)
 	}
 	return !named || v[0] == 'n' || v[0] == 't' || v[0] == 'f'
 }
@@ -87,13 +87,13 @@ func writtenAsPath(s string) bool {
 	}
 	rooted := len(s) > 1 && s[0] == '/' && s[1] != ' ' && s[1] != '*' && !strings.HasPrefix(s, "// ")
 	up := strings.HasPrefix(s, "../") || strings.HasPrefix(s, `..\`) || strings.Contains(s, "/../")
-	return rooted || up || isExpanded(s)
+	home := s == "~" || strings.HasPrefix(s, "~") && strings.ContainsAny(s, `/\`)
+	return rooted || up || home || !strings.HasPrefix(s, "~") && ServerFollows(s)
 }
 
-// isExpanded reports whether a text is a path that only its server can follow: a
+// ServerFollows reports whether a text is a path that only its server can follow: a
 // home folder, an address, a drive of another system.
-func isExpanded(s string) bool {
+func ServerFollows(s string) bool {
 	drive := len(s) > 2 && s[1] == ':' && (s[2] == '\\' || s[2] == '/')
-	home := s == "~" || strings.HasPrefix(s, "~") && strings.ContainsAny(s, `/\`)
-	return home || strings.HasPrefix(strings.ToLower(s), "file:") || (drive || strings.HasPrefix(s, `\\`)) && !filepath.IsAbs(s)
+	return strings.HasPrefix(s, "~") || strings.HasPrefix(strings.ToLower(s), "file:") || (drive || strings.HasPrefix(s, `\\`)) && !filepath.IsAbs(s)
 }

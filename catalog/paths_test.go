@@ -16,7 +16,7 @@ func TestLocalPaths(t *testing.T) {
 		`{"path":"a","content":"/o\nb","old":"// as it was","new":"/* as it is */","at":"~5 minutes","by":"and/or","c":"/"}`: {"a"},
 		// cannot be followed
 		`{"path":"a","to":"~/x"}`: nil, `{"path":"~me/x"}`: nil, `{"path":"a","uri":"FILE:///o"}`: nil, `{"path":5}`: nil, `{"path":"a","to":"\\\\host\\x"}`: nil,
-		`{"path":"a","dest":{"$artifact":{"id":"a_x"}}}`: nil, `{"files":{"src/x.js":"..."}}`: nil, `{"files":{"/o/path":"b"}}`: nil, `{"path":`: nil,
+		`{"path":"~me"}`: nil, `{"path":"a","dest":{"$artifact":{"id":"a_x"}}}`: nil, `{"files":{"src/x.js":"..."}}`: nil, `{"files":{"/o/path":"b"}}`: nil, `{"path":`: nil,
 	} {
 		got, ok := LocalPaths([]byte(args))
 		if ok != (want != nil) || ok && !slices.Equal(got, want) {

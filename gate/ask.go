@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -100,19 +101,36 @@ func argsDigest(args json.RawMessage) string {
 // words of the owner's rules.
 type matcher struct {
 	request policy.Request
+	server  Server
 	resolve func(path string) (string, error)
 }
 
 // resolved resolves paths for a rule's or a grant's tests; one that cannot be
 // resolved is left out, which makes the test fail.
-func resolved(resolve func(string) (string, error), paths []string) map[string]string {
+func (s Server) resolved(resolve func(string) (string, error), paths []string) map[string]string {
 	found := map[string]string{}
 	for _, path := range paths {
-		if real, err := resolve(path); err == nil {
+		at, ok := s.follow(path)
+		if !ok {
+			continue
+		}
+		if real, err := resolve(at); err == nil {
 			found[path] = real
 		}
 	}
 	return found
+}
+
+// follow says where a path leads that the server is given. It is false where only
+// the server knows.
+func (s Server) follow(path string) (string, bool) {
+	switch {
+	case catalog.ServerFollows(path):
+		return "", false
+	case filepath.IsAbs(path):
+		return path, true
+	}
+	return filepath.Join(s.Dir, path), !s.Folders
 }
 
 func (m matcher) Tool(pattern string) bool {
@@ -135,11 +153,13 @@ func (m matcher) holds(r policy.Record) (bool, error) {
 		return false, err
 	}
 	q := m.request
-	q.Resolved = resolved(m.resolve, rules.Paths(q))
+	q.Resolved = m.server.resolved(m.resolve, rules.Paths(q))
 	return rules.Evaluate(q).Do == policy.DoAllow, nil
 }
 
-func (s *Session) matcher(c *call) matcher { return matcher{s.request(c, s.rank()), s.g.opts.Resolve} }
+func (s *Session) matcher(c *call) matcher {
+	return matcher{s.request(c, s.rank()), s.g.server(c.entry.ID.Server), s.g.opts.Resolve}
+}
 
 // need is the proof that a decision about the call needs.
 func (s *Session) need(c *call) inbox.Level {

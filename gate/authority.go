@@ -195,7 +195,7 @@ func (s *Session) request(c *call, of Rank) policy.Request {
 		return q
 	}
 	if paths := s.g.ruling().rules.Paths(q); len(paths) > 0 {
-		q.Resolved = resolved(s.g.opts.Resolve, paths)
+		q.Resolved = s.g.server(c.entry.ID.Server).resolved(s.g.opts.Resolve, paths)
 	}
 	return q
 }

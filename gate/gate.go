@@ -95,7 +95,8 @@ type Server struct {
 	// declared pointers to arguments that name local files; nil: none.
 	Inverse func(tool string) *Inverse
 	Paths   func(tool string) []string
-	Dir     string // what the server's relative paths are relative to
+	Dir     string // what the server's relative paths are relative to; empty: the gate's own folder
+	Folders bool   // it was given folders to work in, so what they are relative to is not known
 	Secrets bool   // secrets in what it gives are blacked out
 	Own     bool   // each session has a connection of its own to it
 }

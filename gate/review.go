@@ -86,13 +86,11 @@ func (s *Session) wayBackOf(c *call) wayBack {
 	}
 	w := wayBack{keeper: keeper}
 	for _, path := range paths {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(server.Dir, path)
-		}
-		if !filepath.IsAbs(path) || !keeper.Covers(path) {
+		at, ok := server.follow(path)
+		if !ok || !filepath.IsAbs(at) || !keeper.Covers(at) {
 			return wayBack{}
 		}
-		w.paths = append(w.paths, path)
+		w.paths = append(w.paths, at)
 	}
 	return w
 }

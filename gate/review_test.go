@@ -36,3 +36,27 @@ func TestReviewLooksForEveryFile(t *testing.T) {
 		}
 	}
 }
+
+// A path that only its server can follow is resolved by nobody else, so that a
+// rule about it narrows.
+func TestWhatAPathIsRelativeTo(t *testing.T) {
+	here := func(path string) (string, error) { return filepath.ToSlash(filepath.Join("/gate", path)), nil }
+	for name, tt := range map[string]struct {
+		server Server
+		want   string
+	}{
+		"the server's folder":   {Server{Dir: "/srv"}, "/srv/a"},
+		"the gate's":            {Server{}, "a"},
+		"folders that it named": {Server{Dir: "/srv", Folders: true}, ""},
+	} {
+		if at, ok := tt.server.follow("a"); ok != (tt.want != "") || ok && filepath.ToSlash(at) != tt.want {
+			t.Errorf("%s: %q, %v, want %q", name, at, ok, tt.want)
+		}
+		if at, ok := tt.server.follow("/x/a"); !ok || at != "/x/a" {
+			t.Errorf("%s: an absolute path is %q, %v", name, at, ok)
+		}
+		if got := tt.server.resolved(here, []string{"~/.ssh/id", "~me", "file:///etc/passwd", `\\host\x`}); len(got) != 0 {
+			t.Errorf("%s: resolved %v", name, got)
+		}
+	}
+}

@@ -238,7 +238,7 @@ func argsOf(e audit.Event) (args json.RawMessage, known bool) {
 func resolvedPaths(rules *policy.Rules, c policy.Audited) map[string]string {
 	resolved := map[string]string{}
 	for _, path := range rules.Paths(policy.Request{Tool: c.Tool, NameUnique: c.NameUnique, Class: c.Class, Egress: c.Egress, Principal: c.Principal, Scope: c.Scope, Args: c.Args}) {
-		if real, err := resolve(path); err == nil {
+		if real, err := resolve(path); err == nil && !catalog.ServerFollows(path) {
 			resolved[path] = real
 		}
 	}
