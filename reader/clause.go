@@ -269,9 +269,6 @@ func (p *parser) yesNo(i int) engagement.Act {
 func (p *parser) question(i int, act engagement.Act) {
 	u := use{act: act, at: i, end: i + max(1, p.tokens[i].roleLen), strength: likely}
 	u.meaning = meaning{act: act, stakes: engagement.StakesInert}
-	if act == engagement.ActVerify { // a look at the state of things may settle it
-		u.meaning.also = engagement.ActsOf(engagement.ActAnswer)
-	}
 	p.uses = append(p.uses, u)
 }
 
@@ -406,18 +403,24 @@ type split struct {
 }
 
 var splits = map[string][]split{
-	"let":   {{"know", "send", true}},
-	"keep":  {{"posted", "send", true}, {"updated", "send", true}, {"informed", "send", true}, {"in the loop", "send", true}},
-	"loop":  {{"in", "send", true}},
-	"copy":  {{"in", "send", true}},
-	"give":  {{"heads up", "send", true}, {"shout", "send", true}, {"ring", "send", true}, {"call", "send", true}, {"nudge", "send", true}, {"once over", "verify", false}, {"spin", "run", false}, {"try", "run", false}},
-	"bring": {{"up to speed", "send", true}, {"live", "post", false}, {"down", "restart", false}, {"back up", "restart", false}},
-	"get":   {{"out", "deploy", false}, {"up to speed", "send", true}, {"back up", "restart", false}, {"running", "code", false}, {"working", "code", false}, {"fixed", "code", false}, {"sorted", "code", false}},
-	"drop":  {{"line", "send", true}, {"note", "send", true}},
-	"put":   {{"live", "post", false}, {"on hold", "ticket", false}, {"on ice", "ticket", false}},
-	"set":   {{"live", "post", false}},
-	"take":  {{"live", "post", false}, {"offline", "restart", false}, {"out of service", "restart", false}, {"down", "restart", false}},
-	"push":  {{"live", "post", false}},
+	"let":    {{"know", "send", true}},
+	"tear":   {{"down", "destroy", false}},
+	"clock":  {{"in", "ticket", false}, {"out", "ticket", false}},
+	"tick":   {{"off", "ticket", false}},
+	"cross":  {{"off", "ticket", false}},
+	"keep":   {{"posted", "send", true}, {"updated", "send", true}, {"informed", "send", true}, {"in the loop", "send", true}},
+	"loop":   {{"in", "send", true}},
+	"copy":   {{"in", "send", true}},
+	"give":   {{"heads up", "send", true}, {"shout", "send", true}, {"ring", "send", true}, {"call", "send", true}, {"nudge", "send", true}, {"once over", "verify", false}, {"money back", "pay", false}, {"refund", "pay", false}, {"spin", "run", false}, {"try", "run", false}},
+	"bring":  {{"up to speed", "send", true}, {"live", "post", false}, {"down", "restart", false}, {"back up", "restart", false}},
+	"get":    {{"out", "deploy", false}, {"up to speed", "send", true}, {"back up", "restart", false}, {"running", "code", false}, {"working", "code", false}, {"fixed", "code", false}, {"sorted", "code", false}},
+	"drop":   {{"line", "send", true}, {"note", "send", true}},
+	"put":    {{"live", "post", false}, {"in maintenance mode", "deploy", false}, {"into maintenance mode", "deploy", false}, {"on hold", "ticket", false}, {"on ice", "ticket", false}},
+	"set":    {{"live", "post", false}},
+	"take":   {{"live", "post", false}, {"offline", "restart", false}, {"out of service", "restart", false}, {"down", "restart", false}},
+	"push":   {{"live", "post", false}},
+	"shift":  {{"over", "deploy", false}},
+	"switch": {{"over", "deploy", false}},
 }
 
 // splitVerb takes a verb whose other part follows its object.
@@ -562,9 +565,28 @@ func (p *parser) settle(n int) {
 	}
 	u.meaning = u.class.plain
 	p.object(n)
+	if u.class.name == "make" && p.compares(u.end) { // what there is, otherwise
+		u.act, u.meaning.act = engagement.ActModify, engagement.ActModify
+	}
 	if strings.HasPrefix(u.class.name, "light") && !u.found { // how to go about it, where anything else is asked
 		u.strength = weak
 	}
+}
+
+// compares reports whether a clause from i on says how a thing is to be made
+// otherwise: "make slide 4 less crowded", not "make a shorter version".
+func (p *parser) compares(i int) bool {
+	for j := i; j < min(len(p.tokens), i+8) && (j == i || p.tokens[j].pause == pauseNone); j++ {
+		switch w := string(p.text(&p.tokens[j])); w {
+		case "a", "an", "some", "for", "with", "of", "from", "about":
+			return false
+		case "more", "less", "smaller", "bigger", "larger", "shorter", "longer", "wider", "narrower", "darker", "lighter", "brighter",
+			"bolder", "faster", "slower", "louder", "quieter", "simpler", "clearer", "cleaner", "easier", "safer", "tighter",
+			"friendlier", "nicer", "better", "stricter", "prettier":
+			return j > i
+		}
+	}
+	return false
 }
 
 // object finds the object of a use.

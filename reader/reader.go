@@ -36,8 +36,9 @@ func New() (*Reader, error) {
 // nothing but the text, and every axis has a value.
 //
 // The confidence is below 0.2 where the words ask for nothing by themselves ("yes,
-// go on") or cannot be read, at least 0.5 where an act or an object was recognised,
-// and at least 0.7 for a plain request or question.
+// go on") or cannot be read, at least 0.7 for a plain request or question, and
+// between them 0.5 or more. Where nothing tells what a text is about the reading names
+// every domain, so that it takes no tool away.
 func (r *Reader) Read(text string) engagement.Reading {
 	p := parser{page: scan(r.lex, text)}
 	p.parse()
@@ -152,7 +153,7 @@ func (d *decision) unreadable() bool {
 			return false
 		}
 	}
-	return true
+	return len(d.uses) == 0
 }
 
 // chooseAct picks the use that the request turns on: the first that changes
@@ -237,7 +238,7 @@ func (d *decision) fallbackAct() engagement.Act {
 		return engagement.ActGovern
 	case d.roles.has(roleProblem) && d.kinds.any(kindsOf(kindObs, kindInfra)):
 		return engagement.ActAnalyze
-	case d.roles.has(roleProblem) && d.kinds != 0, d.roles.has(roleDeontic) && !d.endsAsking:
+	case d.roles.has(roleProblem) && d.kinds != 0, d.roles.has(roleDeontic) && !d.endsAsking, d.arrow && d.objects > 0:
 		return engagement.ActModify
 	case d.endsAsking && d.roles.has(roleProof):
 		return engagement.ActVerify
@@ -299,11 +300,28 @@ func (d *decision) forbids() bool {
 	return ban
 }
 
+// bans reports whether the text is a rule in the form "no deploys on fridays".
+func (d *decision) bans() bool {
+	if len(d.tokens) < 4 || d.strong > 0 || string(d.text(&d.tokens[0])) != "no" || !d.named(1) && !d.named(2) {
+		return false
+	}
+	for i := 2; i < len(d.tokens) && d.tokens[i].pause != pauseHard; i++ {
+		switch string(d.text(&d.tokens[i])) {
+		case "on", "before", "after", "during", "until", "without", "between", "to", "outside":
+			return true
+		}
+	}
+	return false
+}
+
+// named reports whether the word at i is a thing or a doing that the tables know.
+func (d *decision) named(i int) bool { return d.tokens[i].isObject || d.tokens[i].class != nil }
+
 // override lets standing wishes and recurring work name the act.
 func (d *decision) override() {
 	asked := d.reading.Act
 	acts := d.primary != nil && d.primary.class != nil && effectful(d.primary.act) && d.primary.strength == sure
-	if (d.roles.has(roleStanding) || d.forbids()) && !d.endsAsking && !acts {
+	if (d.roles.has(roleStanding) || d.forbids() || d.bans()) && !d.endsAsking && !acts {
 		d.reading.Act = engagement.ActGovern
 	}
 	recurs := d.roles.has(roleRecurring) || d.roles.has(roleAdverbial) && d.strong > 0
@@ -345,11 +363,27 @@ func (d *decision) alternates() {
 	if d.roles.has(roleRemedy) && d.roles.has(roleWantBe) && (d.primary == nil || d.primary.class != nil && d.primary.class.name == "get") {
 		alt = alt.With(engagement.ActOperate)
 	}
-	if d.writesFile() {
+	if d.writesFile() || d.primary == nil && d.reading.Act == engagement.ActAuthor && d.wish() {
 		alt = alt.With(engagement.ActModify)
 	}
 	d.reading.AlternateActs = alt &^ engagement.ActsOf(d.reading.Act)
 	d.changing = d.changing || alt.Has(engagement.ActModify) || alt.Has(engagement.ActOperate) || alt.Has(engagement.ActGovern)
+}
+
+// wish reports whether a text without a verb in place is about the code at hand
+// as it should be: "we need paging on the list endpoint".
+func (d *decision) wish() bool {
+	return !d.endsAsking && d.kinds.any(kindsOf(kindCode, kindConfig, kindTest)) && (d.wordsOf("need") || d.wordsOf("todo") || d.files > 0)
+}
+
+// wordsOf reports whether a word is in the text.
+func (d *decision) wordsOf(w string) bool {
+	for i := range d.tokens {
+		if string(d.text(&d.tokens[i])) == w {
+			return true
+		}
+	}
+	return false
 }
 
 // writesFile reports whether the text names a file to write: it asks for
@@ -366,7 +400,26 @@ func (d *decision) writesFile() bool {
 	if makes && (d.files > 0 || d.kinds.any(kindsOf(kindFile))) {
 		return true
 	}
-	return d.files > 0 && d.roles.has(roleSaved)
+	return d.files > 0 && d.roles.has(roleSaved) || d.putsInto()
+}
+
+// putsInto reports whether what is found is to be put into a file or document:
+// "pull the orders into a spreadsheet".
+func (d *decision) putsInto() bool {
+	if d.primary == nil || d.primary.class == nil {
+		return false
+	}
+	for i := d.primary.end; i+1 < len(d.tokens); i++ {
+		if string(d.text(&d.tokens[i])) != "into" {
+			continue
+		}
+		for j := i + 1; j < min(i+4, len(d.tokens)); j++ {
+			if d.tokens[j].kinds.any(kindsOf(kindDoc, kindFile)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // shared are the kinds of things whose rules bind other people too.
@@ -432,6 +485,9 @@ func (d *decision) domains() {
 	}
 	if looksUp.Has(d.reading.Act) && d.unplaced() {
 		set = set.With(engagement.DomainDocuments)
+		if d.kinds == 0 && d.reading.Domains == 0 && d.points() { // nothing says what it is about: it may be kept anywhere
+			set = set.With(engagement.DomainCodeExec, engagement.DomainMessaging, engagement.DomainOrchestration, engagement.DomainVCS, engagement.DomainObservability)
+		}
 	}
 	if d.code {
 		set = set.With(engagement.DomainCodeExec)
@@ -452,6 +508,20 @@ func (d *decision) unplaced() bool {
 		return false
 	}
 	return d.kinds == 0 || d.objects <= 1 && d.unknown > 0 && !d.kinds.any(telling)
+}
+
+// points reports whether a text means something of its own, "did it finish", and
+// not what anyone could look up, "which sort is stable".
+func (d *decision) points() bool {
+	for i := range d.tokens {
+		switch string(d.text(&d.tokens[i])) {
+		case "my", "our", "we", "us", "i", "me", "the", "this", "that", "these", "those", "it", "its", "they", "them", "he", "she",
+			"anyone", "anybody", "someone", "everyone", "nobody", "anything", "everything", "all", "any", "here", "there",
+			"did", "has", "was", "were", "still", "yet", "back", "last", "next":
+			return true
+		}
+	}
+	return d.mood != moodQuestion
 }
 
 // otherAxes reads horizon, evidence, clarity, attendance and modalities.
@@ -527,8 +597,8 @@ func (d *decision) confidence() {
 	switch {
 	case c == 0 && d.objects > 0:
 		c = 0.55
-	case c == 0:
-		c = 0.4
+	case c == 0: // it asks for something, who knows what: see unplaced
+		c = 0.5
 	case foreign:
 		c = 0.55
 	case c >= 0.7 && d.objects > 0:

@@ -82,6 +82,15 @@ func TestActOfARequest(t *testing.T) {
 		{"French", "envoie un courriel à Paul", operate},
 		{"Spanish", "busca los correos de Ana", locate},
 		{"Chinese", "请删除这个文件", modify},
+		{"a thing made otherwise is changed", "make page 3 less dull", modify},
+		{"a thing made anew is not", "make a shorter version of the summary", engagement.ActAuthor},
+		{"an arrow tells what becomes of a thing", "timeout in the config → 30", modify},
+		{"a ban without a verb is a rule", "no merges before noon", engagement.ActGovern},
+		{"who alone may is a rule", "the price list should only be editable by Ines", engagement.ActGovern},
+		{"mails are answered", "answer the two oldest mails", operate},
+		{"a verb around its object", "tear the sandbox down", operate},
+		{"money that is given back", "give the buyer her money back", operate},
+		{"a word of chat is a question word", "wats the delay on line 4", engagement.ActAnswer},
 	}
 	r := newReader(t)
 	for _, tt := range tests {
@@ -113,6 +122,12 @@ func TestNamedThingsAddDomainsWhateverTheAct(t *testing.T) {
 		{"a time of day", "move my 2pm with Jo", engagement.DomainOrchestration},
 		{"something negated", "summarize it, don't send any mail", engagement.DomainMessaging},
 		{"something in quotation marks", `what does "kubernetes pod" mean?`, engagement.DomainObservability},
+		{"code in a line of prose", "this prints 0, why? const avg = total / n", engagement.DomainCodeExec},
+		{"a fault in a line of prose", "ValueError: bad date, what now", engagement.DomainCodeExec},
+		{"who changed a thing", "who touched the parser last", engagement.DomainVCS},
+		{"a state of running", "are we back up", engagement.DomainObservability},
+		{"what is due", "anything due this week", engagement.DomainOrchestration},
+		{"a slip of the pen", "any msgs from Ivo", engagement.DomainMessaging},
 		{"a cited source", "write a briefing with sources", engagement.DomainLiveData},
 	}
 	r := newReader(t)
@@ -124,6 +139,27 @@ func TestNamedThingsAddDomainsWhateverTheAct(t *testing.T) {
 				t.Errorf("%q: %v is missing in %v", tt.text, tt.want, e.Limits.RequiredDomains.Set())
 			}
 		})
+	}
+}
+
+// What is meant may be kept anywhere where nothing tells; a question that anyone
+// could look up is not such a text.
+func TestWhatNothingPlacesKeepsEveryDomain(t *testing.T) {
+	r := newReader(t)
+	kept := func(text string) int {
+		got := r.Read(text)
+		e := engagement.Derive(got, engagement.DefaultAuthority(), got.Confidence >= engagement.DefaultBars().Slice)
+		return len(e.Limits.RequiredDomains.Set().List())
+	}
+	for _, text := range []string{"did Nuria agree?", "where did we leave that", "what did the others want", "we settled on the second one after all"} {
+		if n := kept(text); n != len(engagement.Domains()) {
+			t.Errorf("%q keeps %d domains, want all", text, n)
+		}
+	}
+	for _, text := range []string{"which sort is stable", "thanks, bye"} {
+		if n := kept(text); n > 6 {
+			t.Errorf("%q keeps %d domains", text, n)
+		}
 	}
 }
 
@@ -172,6 +208,8 @@ func TestTextThatNamesAFileToWriteMayModify(t *testing.T) {
 		"summarize the article and save it as summary.md",
 		"make a web page about owls, saved at site/owls.html",
 		"draft the plan in plan.md",
+		"pull the readings of may into a spreadsheet",
+		"we need a cache in front of the parser",
 	} {
 		if got := r.Read(text); !got.Acts().Has(modify) {
 			t.Errorf("%q: acts %v, want modify among them", text, got.Acts())
@@ -233,7 +271,7 @@ func TestConfidenceSaysHowMuchWasUnderstood(t *testing.T) {
 	}{
 		{"assent asks for nothing by itself", 0, .19, []string{"yes, go on", "ok", "sure, do it", "continue"}},
 		{"what has no words cannot be read", 0, .19, []string{"", "   ", "???", "🦄🦄", "\x00\xff\xfe", "xqzt wvbn kjhgf"}},
-		{"words without an act or object", .2, .49, []string{"my aunt is quite tall"}},
+		{"words without an act or object take nothing away", .5, .5, []string{"my aunt is quite tall"}},
 		{"an act or an object is enough for a slice", .5, 1, []string{"logs for checkout", "my tickets", "yeet the pods", "Lösche die Datei"}},
 		{"a plain request", .7, 1, []string{"delete the branch", "please send Ada the report", "what is the weather in Oslo?"}},
 	}

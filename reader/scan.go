@@ -58,6 +58,7 @@ type page struct {
 	endsAsking bool // the last sentence ends in a question mark
 	code       bool // there is code in it
 	money      bool // a sum of money is named
+	arrow      bool // "old → new"
 	names      int  // paths, addresses and references
 	files      int  // of them, files and folders
 	roles      roleSet
@@ -88,7 +89,7 @@ func scan(lex *lexicon, text string) *page {
 			p.next = pauseHard
 		}
 		code := fenced || looksLikeCode(trimmed)
-		p.code = p.code || code
+		p.code = p.code || code || quotesCode(trimmed)
 		p.line(trimmed, code)
 		before = trimmed
 	}
@@ -130,6 +131,16 @@ func looksLikeCode(line string) bool {
 		}
 	}
 	return marks >= 4 && marks*9 >= len(line)
+}
+
+// quotesCode reports whether a line of prose has code or a fault of it in it.
+func quotesCode(line string) bool {
+	for _, mark := range [...]string{" => ", " == ", " != ", " += ", " = ", " && ", "()", ");", "Traceback (", "Error: ", "Exception: "} {
+		if strings.Contains(line, mark) {
+			return true
+		}
+	}
+	return false
 }
 
 // plainWords reports whether a line begins with n words of letters alone.
@@ -174,6 +185,9 @@ func (p *page) chunk(chunk string, quote rune, code bool, rest string) rune {
 		return quote
 	case "&", "+":
 		p.word("and", false, false)
+		return quote
+	case "→", "->":
+		p.arrow = p.arrow || !code
 		return quote
 	}
 	core := strings.TrimLeftFunc(chunk, opens)
