@@ -43,7 +43,11 @@ const (
 	// list's sake. A busy machine needs half of it to answer; nobody waits it out
 	// but who lists no tools.
 	firstAnswer = time.Second
-	workPause   = 2 * time.Second // between looks for calls that were allowed meanwhile
+	// firstWritten is how long the first list may take from where it is made until
+	// it is written: it is a megabyte where servers have many tools, and whatever
+	// starts before it is out holds it up.
+	firstWritten = 20 * time.Millisecond
+	workPause    = 2 * time.Second // between looks for calls that were allowed meanwhile
 )
 
 // engine is a running gate: servers, gate and audit log of one process.
@@ -395,6 +399,11 @@ func (e *engine) runServers(ctx context.Context) error {
 		defer soon.Stop()
 		select {
 		case <-e.gate.Wanted():
+			soon.Reset(firstWritten)
+			select {
+			case <-soon.C:
+			case <-ctx.Done():
+			}
 		case <-soon.C:
 		case <-ctx.Done():
 		}
