@@ -47,11 +47,16 @@ func TestADatabaseThatIsTakenAway(t *testing.T) {
 			t.Errorf("%s: status ends with %d: %s%s", c.name, code, out, errs)
 		}
 	}
+	// Another gate would work on a file that the log of the first one belongs to.
+	b := r.client(answering(allowOnce))
+	if got := b.mustErase("second"); !strings.Contains(got, "deleted or replaced while it ran") {
+		t.Errorf("a second gate beside it: %s", got)
+	}
+	b.quick("quick second")
 	a.close()
-	if n := r.ran(); n["deleted"]+n["replaced"] > 0 {
+	if n := r.ran(); n["deleted"]+n["replaced"]+n["second"] > 0 {
 		t.Errorf("ran %v", n)
 	}
-	b := r.client(answering(allowOnce))
 	if got := b.mustErase("after"); !strings.Contains(got, "erase did after") {
 		t.Errorf("after a new start: %s", got)
 	}

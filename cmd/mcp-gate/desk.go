@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
@@ -29,7 +30,14 @@ func openStore(home config.Home) (*store.Store, *inbox.Ring, *inbox.GateKey, err
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return store.New(home.DB()), ring, key, nil
+	return storeOf(home), ring, key, nil
+}
+
+// storeOf is the database of a home.
+func storeOf(home config.Home) *store.Store {
+	s := store.New(home.DB())
+	s.Guard = func() error { return stranded(home) }
+	return s
 }
 
 // inboxOptions is what every holder of questions is handed: an inbox, forms
@@ -55,9 +63,6 @@ func (a *app) openDesk() (*desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := stranded(home); err != nil {
-		return nil, err
-	}
 	s, ring, key, err := openStore(home)
 	if err != nil {
 		return nil, err
@@ -65,18 +70,21 @@ func (a *app) openDesk() (*desk, error) {
 	return &desk{Desk: inbox.NewDesk(inboxOptions(s, ring)), home: home, store: s, ring: ring, gate: key}, nil
 }
 
-// stranded returns an error where a gate of the home still holds a database that
-// is no longer at its place: what is decided here would not get there, and the
-// log of the one belongs not to the other.
+// stranded returns an error where another gate of the home still holds a database
+// that is no longer at its place: what is decided here would not get there, and
+// the write-ahead log of the one belongs not to the other.
 func stranded(home config.Home) error {
 	live, err := gates(home)
 	if err != nil {
 		return err
 	}
 	for _, r := range live {
+		if r.PID == os.Getpid() {
+			continue
+		}
 		// One that does not answer is no reason to keep a person from deciding.
 		if reply, err := r.ask(controlQuestion{Op: "status"}); err == nil && reply.Status.Fault != "" {
-			return fmt.Errorf("gate %d: %s", r.PID, reply.Status.Fault)
+			return fmt.Errorf("gate %d: %w", r.PID, inbox.ErrStoreGone)
 		}
 	}
 	return nil

@@ -12,7 +12,6 @@ import (
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/internal/ids"
 	"github.com/mcp-gate/mcp-gate/policy"
-	"github.com/mcp-gate/mcp-gate/store"
 	"github.com/mcp-gate/mcp-gate/transport"
 	"github.com/spf13/cobra"
 )
@@ -80,7 +79,7 @@ func (a *app) parentOf(begins string) (_ string, err error) {
 	if err := h.Ensure(); err != nil {
 		return "", usage(err)
 	}
-	db := store.New(h.DB())
+	db := storeOf(h)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	id, err := sessionID(h, db, slog.New(slog.DiscardHandler), begins)
 	switch {
