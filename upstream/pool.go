@@ -43,6 +43,9 @@ type Server struct {
 	Command []string
 	Dir     string   // working directory; "" is the gate's own
 	Env     []string // the child's whole environment, KEY=VALUE
+	// Environ returns Env where that takes a while to find out: it is called when
+	// the child is started, and holds up no other. It may be nil.
+	Environ func() []string
 
 	URL    string      // http or https
 	Header http.Header // sent with every request

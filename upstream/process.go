@@ -74,6 +74,9 @@ type process struct {
 // startProcess starts cfg's command. Everything the child writes to stderr
 // goes to stderr from the start on.
 func startProcess(ctx context.Context, cfg Server, l *launcher, stderr io.Writer) (*process, error) {
+	if cfg.Environ != nil {
+		cfg.Env = cfg.Environ()
+	}
 	path, err := lookPath(cfg)
 	if err != nil {
 		return nil, err

@@ -183,7 +183,7 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 func (e *engine) servers(a *app, cfg config.Config, servers []config.Server) (ups []upstream.Server, gated []gate.Server) {
 	programs := newProgramFinder(a.environ)
 	for _, s := range servers {
-		up, g := upstreamOf(s, programs.environFor(s)), gatedOf(s, cfg.Policy.Policy)
+		up, g := upstreamOf(s, programs), gatedOf(s, cfg.Policy.Policy)
 		up.Launch = launchOf(e.key, s, up)
 		g.Launch = up.Launch
 		up.Authorize = a.authorizer(e.signins, s)
@@ -428,12 +428,12 @@ func ignoreEnd(err error) error {
 	return err
 }
 
-func upstreamOf(s config.Server, environ []string) upstream.Server {
+func upstreamOf(s config.Server, programs *programFinder) upstream.Server {
 	up := upstream.Server{Alias: s.Alias, CallTimeout: s.Timeout, PerOwner: s.Connection == config.ConnectionSession}
 	if s.Transport == config.TransportStdio {
 		up.Command = append([]string{s.Launch.Command}, s.Launch.Args...)
 		up.Dir = s.Launch.Cwd
-		up.Env = config.ChildEnv(s.Launch.Env, environ)
+		up.Environ = func() []string { return config.ChildEnv(s.Launch.Env, programs.environFor(s)) }
 		return up
 	}
 	up.URL, up.Header = s.Launch.URL, http.Header{}

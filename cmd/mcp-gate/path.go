@@ -34,7 +34,7 @@ type programFinder struct {
 // environFor returns the environment that a server's program gets its PATH from:
 // the gate's own where that finds the program, else one with the PATH that does.
 // A program that is named by its path gets its own folder at the end, since what
-// runs it often lies beside it.
+// runs it often lies beside it. It may have to wait for the login shell.
 func (f *programFinder) environFor(s config.Server) []string {
 	if _, own := s.Launch.Env["PATH"]; own || f.goos == "windows" || s.Launch.Command == "" {
 		return f.environ
