@@ -26,6 +26,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/mcp-gate/mcp-gate/internal/flock"
 )
 
 // What one checkpoint may hold. A file beyond is refused, and the call then
@@ -349,14 +351,21 @@ func kind(m fs.FileMode) string {
 	return "a device"
 }
 
-// keep writes a copy to its place, synced, unless it is there.
-func (k *Keeper) keep(sum string, content []byte) error {
-	path := filepath.Join(k.blobs, sum)
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
-		return nil
-	}
+// keep writes a copy to its place, synced, unless it is there. Then it is as good
+// as new, so that a sweep under way leaves it.
+func (k *Keeper) keep(sum string, content []byte) (err error) {
 	if err := os.MkdirAll(k.blobs, 0o700); err != nil {
 		return err
+	}
+	unlock, err := flock.Lock(k.blobs + ".lock")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	path := filepath.Join(k.blobs, sum)
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		now := time.Now()
+		return os.Chtimes(path, now, now)
 	}
 	f, err := os.CreateTemp(k.blobs, ".new-*") // 0600
 	if err != nil {
@@ -440,8 +449,8 @@ func label(path string, s State) string {
 	return path
 }
 
-// Sweep removes copies that were made before the given time and that keep does
-// not want.
+// Sweep removes copies that were last made before the given time and that keep
+// does not want. What another process makes meanwhile stays.
 func (k *Keeper) Sweep(before time.Time, keep func(sha256 string) bool) error {
 	entries, err := os.ReadDir(k.blobs)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -452,13 +461,27 @@ func (k *Keeper) Sweep(before time.Time, keep func(sha256 string) bool) error {
 	}
 	var errs []error
 	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || !info.ModTime().Before(before) || keep(e.Name()) {
-			continue // one that is gone already needs no sweeping
+		if !keep(e.Name()) {
+			errs = append(errs, k.sweep(filepath.Join(k.blobs, e.Name()), before))
 		}
-		errs = append(errs, os.Remove(filepath.Join(k.blobs, e.Name())))
 	}
 	return errors.Join(errs...)
+}
+
+func (k *Keeper) sweep(path string, before time.Time) (err error) {
+	unlock, err := flock.Lock(k.blobs + ".lock")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || !info.Mode().IsRegular() || !info.ModTime().Before(before) {
+		return err
+	}
+	return os.Remove(path)
 }
 
 // syncDir makes names in an open directory durable, where the system can.

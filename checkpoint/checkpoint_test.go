@@ -456,3 +456,18 @@ func TestJournalSteps(t *testing.T) {
 		}
 	}
 }
+
+// A copy that is taken again is as good as new: the entry that names it comes
+// after the sweep has read which are wanted.
+func TestACopyThatIsTakenAgainIsNotSwept(t *testing.T) {
+	g := newGround(t)
+	c, _ := g.around(func() {}, "src/a.txt")
+	path := filepath.Join(g.k.blobs, c.Files[0].Before.SHA256)
+	old := time.Now().Add(-time.Hour)
+	g.must(os.Chtimes(path, old, old))
+	g.around(func() {}, "src/a.txt")
+	g.must(g.k.Sweep(old.Add(time.Minute), func(string) bool { return false }))
+	if _, err := os.Stat(path); err != nil {
+		t.Error("a copy that was just taken was swept")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -64,6 +65,30 @@ func (g *Gate) join(ctx context.Context, who Identity) (Identity, Given, error) 
 	who.Account = parent.purse()
 	who.Over = append(slices.Clone(of.Over), parent.rank())
 	return who, given, nil
+}
+
+// Kin are the ids of the sessions that live here, and of all that they and the
+// given ones work for: their records and accounts are in use.
+func (g *Gate) Kin(ctx context.Context, more ...string) []string {
+	kin := map[string]bool{}
+	add := func(id string) {
+		for id != "" && !kin[id] {
+			kin[id] = true
+			s, err := g.session(ctx, id)
+			if err != nil {
+				return // it has left no record
+			}
+			kin[s.purse()] = true
+			id = s.who.Parent
+		}
+	}
+	for _, s := range g.Sessions() {
+		add(s.id)
+	}
+	for _, id := range more {
+		add(id)
+	}
+	return slices.Sorted(maps.Keys(kin))
 }
 
 // here reports whether the session lives in this process.

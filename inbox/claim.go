@@ -227,7 +227,7 @@ func (in *Inbox) Runnable(ctx context.Context) ([]Ticket, error) {
 // over. It returns those that it changed. Every process may call it at any
 // time.
 func (in *Inbox) Recover(ctx context.Context) ([]Ticket, error) {
-	ts, err := in.o.Store.Tickets(ctx, Query{States: []State{Pending, Approved, Running}, Limit: 100_000})
+	ts, err := in.o.Store.Tickets(ctx, Query{States: []State{Pending, Approved, Running}, Limit: 100_000, Bare: true})
 	if err != nil {
 		return nil, fmt.Errorf("recover: %w", err)
 	}

@@ -75,6 +75,7 @@ type Query struct {
 	Tool      string
 	Since     time.Time // created then or later
 	Limit     int       // newest first; 0 is 1000
+	Bare      bool      // without Args, View and Result, which may be large
 }
 
 // A Store keeps what must outlive a process, for all processes of one home. It
@@ -478,6 +479,9 @@ func (in *Inbox) LastApproved(ctx context.Context, server, tool, principal strin
 	ts, err := in.o.Store.Tickets(ctx, Query{Server: server, Tool: tool, Principal: principal, States: []State{Done}, Limit: 1})
 	if err != nil || len(ts) == 0 {
 		return nil, err
+	}
+	if digest, err := ArgsDigest(ts[0].Args); err != nil || digest != ts[0].Binding.Args {
+		return nil, err // it is so old that they are gone
 	}
 	return &LastCall{ts[0].Decided, string(ts[0].Args)}, nil
 }

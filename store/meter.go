@@ -41,8 +41,8 @@ func (s *Store) ChargeBytes(ctx context.Context, account string, n int64) error 
 }
 
 func addSpend(ctx context.Context, tx *sql.Tx, account string, calls, bytes int64) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO spend (account, calls, bytes) VALUES (?, ?, ?)
-		ON CONFLICT (account) DO UPDATE SET calls = calls + excluded.calls, bytes = bytes + excluded.bytes`, account, calls, bytes)
+	_, err := tx.ExecContext(ctx, `INSERT INTO spend (account, calls, bytes, updated) VALUES (?, ?, ?, unixepoch() * 1000000)
+		ON CONFLICT (account) DO UPDATE SET calls = calls + excluded.calls, bytes = bytes + excluded.bytes, updated = excluded.updated`, account, calls, bytes)
 	return err
 }
 

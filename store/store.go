@@ -407,6 +407,11 @@ CREATE TABLE journal (
 	revision  INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX journal_at ON journal (at);
+`, `
+ALTER TABLE tickets ADD COLUMN emptied INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX ticket_full ON tickets (finished) WHERE emptied = 0;
+ALTER TABLE spend ADD COLUMN updated INTEGER NOT NULL DEFAULT 0;
+UPDATE spend SET updated = unixepoch() * 1000000;
 `}
 
 // applicationID marks the file as ours: "mcpg".

@@ -19,6 +19,9 @@ var _ inbox.Store = (*Store)(nil)
 const columns = `id, call_key, server, tool, principal, binding, args, view, level, repeatable, fallback, launch, owner, created,
 	state, runner, claim, decided, started, finished, note, result, delivered, caller_gone, revision`
 
+// bareColumns are the same without what may be large.
+var bareColumns = strings.NewReplacer("args, view", "NULL, '{}'", " result,", " NULL,").Replace(columns)
+
 const openStates = `('pending', 'approved', 'running', 'unknown')`
 
 func ticketValues(t inbox.Ticket) ([]any, error) {
@@ -184,6 +187,10 @@ func (s *Store) Tickets(ctx context.Context, q inbox.Query) ([]inbox.Ticket, err
 	where, values := conditions(q)
 	if q.Limit <= 0 {
 		q.Limit = 1000
+	}
+	columns := columns
+	if q.Bare {
+		columns = bareColumns
 	}
 	return list(ctx, s, "tickets", scanTicket, `SELECT `+columns+` FROM tickets WHERE `+where+` ORDER BY created DESC, id LIMIT ?`, append(values, q.Limit)...)
 }

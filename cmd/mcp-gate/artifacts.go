@@ -31,8 +31,9 @@ const collectPause = time.Hour
 // kept is the place where the results of a home are kept, opened at its first
 // use, so that a gate that keeps nothing makes no folder.
 type kept struct {
-	dir string
-	o   artifacts.Options
+	dir  string
+	o    artifacts.Options
+	tidy func(ctx context.Context, now time.Time) error // removes what else is over
 
 	mu    sync.Mutex // guards what follows
 	rows  *artifacts.FileRows
@@ -115,25 +116,39 @@ func (k *kept) Read(ctx context.Context, id, principal string, allowed engagemen
 
 // collect removes what ran out, now and then, until ctx ends.
 func (k *kept) collect(ctx context.Context) error {
-	timer := time.NewTicker(collectPause)
-	defer timer.Stop()
+	results, rest := time.NewTicker(collectPause), time.NewTimer(tidyFirst)
+	defer results.Stop()
+	defer rest.Stop()
+	k.collectResults(ctx)
 	for {
-		if s, err := k.existing(ctx); err == nil {
-			if _, err := s.Collect(ctx); err != nil && ctx.Err() == nil {
-				k.o.Log.Warn("results that ran out could not be removed", "error", err)
-			}
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-timer.C:
+		case <-results.C:
+			k.collectResults(ctx)
+		case <-rest.C:
+			if err := k.tidy(ctx, time.Now()); err != nil && ctx.Err() == nil {
+				k.o.Log.Warn("what is over could not all be removed", "error", err)
+			}
+			rest.Reset(tidyPause)
 		}
+	}
+}
+
+func (k *kept) collectResults(ctx context.Context) {
+	s, err := k.existing(ctx)
+	if err != nil {
+		return
+	}
+	if _, err := s.Collect(ctx); err != nil && ctx.Err() == nil {
+		k.o.Log.Warn("results that ran out could not be removed", "error", err)
 	}
 }
 
 // results hands the gate what it keeps results and marks in.
 func (e *engine) results(o *gate.Options) {
 	e.kept = newKept(e.home, e.cfg.Artifacts, e.log)
+	e.kept.tidy = (&tidier{e: e}).tidy
 	o.Kept, o.Taints = e.kept, e.db
 	o.Inline = map[string]int64{}
 	if e.cfg.Artifacts.InlineBytes > 0 {
