@@ -458,7 +458,7 @@ func ownerOf(s config.Server) func(tool string) catalog.Override {
 func gatedOf(s config.Server, owner policy.Policy) gate.Server {
 	owner.Egress = s.Egress
 	return gate.Server{
-		Alias: s.Alias, ID: s.ID(), Policy: owner, OnEgress: s.OnEgress, Trust: catalog.Trust(s.Trusted), Dir: s.Launch.Cwd, Folders: namesFolder(s.Launch.Args), Secrets: s.Secrets == config.SecretsRedact,
+		Alias: s.Alias, ID: s.ID(), Policy: owner, OnEgress: s.OnEgress, Trust: catalog.Trust(s.Trusted), Dir: s.Launch.Cwd, Folders: namesFolder(s.Launch), Secrets: s.Secrets == config.SecretsRedact,
 		Idempotent: s.MayRepeat,
 		Paths:      func(tool string) []string { return s.Tool(tool).Paths },
 		Inverse: func(tool string) *gate.Inverse {
@@ -504,12 +504,12 @@ func least(approval config.Approval) map[engagement.Permission]policy.Level {
 	return levels
 }
 
-// namesFolder reports whether one of a server's arguments is a folder, as servers of
-// files are told where they may work.
-func namesFolder(args []string) bool {
-	return slices.ContainsFunc(args, func(arg string) bool {
+// namesFolder reports whether a server's arguments name another folder than the one
+// it is started in, as servers of files are told where they may work.
+func namesFolder(launch config.Endpoint) bool {
+	return slices.ContainsFunc(launch.Args, func(arg string) bool {
 		info, err := os.Stat(arg)
-		return filepath.IsAbs(arg) && err == nil && info.IsDir()
+		return filepath.IsAbs(arg) && err == nil && info.IsDir() && filepath.Clean(arg) != filepath.Clean(launch.Cwd)
 	})
 }
 
