@@ -28,8 +28,9 @@ const calm = time.Second
 var threads = newHands()
 
 type hands struct {
-	all   int32 // as many as there are processors
-	fixed bool  // the environment says how many
+	all   atomic.Int32 // as many as there are processors, by the last look
+	fixed bool         // the environment says how many
+	look  func() int   // how many there are now: a container's limit may change
 
 	sparing atomic.Bool  // one is enough for small calls
 	last    atomic.Int64 // when more were last needed, in nanoseconds
@@ -39,15 +40,16 @@ type hands struct {
 }
 
 func newHands() *hands {
-	h := &hands{all: int32(runtime.GOMAXPROCS(0)), fixed: os.Getenv("GOMAXPROCS") != ""}
-	h.now.Store(h.all)
+	h := &hands{fixed: os.Getenv("GOMAXPROCS") != "", look: processors}
+	h.all.Store(int32(runtime.GOMAXPROCS(0)))
+	h.now.Store(h.all.Load())
 	return h
 }
 
 // spare lets small calls have one thread, once the start is over.
 func (h *hands) spare() {
 	h.last.Store(time.Now().UnixNano())
-	h.sparing.Store(!h.fixed && h.all > 1)
+	h.sparing.Store(!h.fixed && h.all.Load() > 1)
 }
 
 // small is told of every call.
@@ -60,8 +62,8 @@ func (h *hands) small() {
 // large is told of an answer that small ones should not wait for.
 func (h *hands) large() {
 	h.busy()
-	if !h.fixed && h.now.Load() < h.all+2 {
-		h.set(h.all + 2)
+	if all := h.all.Load(); !h.fixed && h.now.Load() < all+2 {
+		h.set(all + 2)
 	}
 }
 
@@ -71,16 +73,28 @@ func (h *hands) busy() {
 		return
 	}
 	h.last.Store(time.Now().UnixNano())
-	if h.now.Load() < h.all {
-		h.set(h.all)
+	if all := h.all.Load(); h.now.Load() < all {
+		h.set(all)
 	}
+}
+
+// processors are as many as Go would use. It follows the limit of a container by
+// itself only until it is told a number.
+func processors() int {
+	runtime.SetDefaultGOMAXPROCS()
+	return runtime.GOMAXPROCS(0)
 }
 
 func (h *hands) set(n int32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.now.Load() != n {
-		runtime.GOMAXPROCS(int(n))
-		h.now.Store(n)
+	if h.now.Load() == n {
+		return
 	}
+	if n > 1 {
+		has := int32(h.look())
+		n += has - h.all.Swap(has)
+	}
+	runtime.GOMAXPROCS(int(n))
+	h.now.Store(n)
 }

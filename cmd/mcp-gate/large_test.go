@@ -9,7 +9,9 @@ import (
 func TestSmallCallsHaveOneThread(t *testing.T) {
 	before := runtime.GOMAXPROCS(2)
 	defer runtime.GOMAXPROCS(before)
-	h := &hands{all: 2}
+	there := 2
+	h := &hands{look: func() int { return there }}
+	h.all.Store(2)
 	h.now.Store(2)
 	want := func(when string, n int) {
 		t.Helper()
@@ -38,7 +40,11 @@ func TestSmallCallsHaveOneThread(t *testing.T) {
 	calmly()
 	h.small()
 	want("later", 1)
-	h = &hands{all: 2, fixed: true}
+	there = 3
+	h.busy()
+	want("once there are more processors", 3)
+	h = &hands{fixed: true}
+	h.all.Store(2)
 	runtime.GOMAXPROCS(2)
 	h.now.Store(2)
 	h.spare()
