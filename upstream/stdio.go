@@ -33,7 +33,7 @@ type stdio struct {
 
 // openStdio starts the child of s and connects to it.
 func openStdio(ctx context.Context, s *server, l *launcher) (conn, error) {
-	proc, err := startProcess(ctx, s.cfg, l, s.stderr)
+	proc, err := startProcess(ctx, s.cfg, l, &talk{s.stderr, s.o.OnBulk})
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +178,19 @@ func (e *endNoting) Read(b []byte) (int, error) {
 		e.bulk()
 	}
 	return n, err
+}
+
+// talk tells when a child says much at once on its standard error.
+type talk struct {
+	w    io.Writer
+	bulk func()
+}
+
+func (t *talk) Write(b []byte) (int, error) {
+	if len(b) >= bulk/2 {
+		t.bulk()
+	}
+	return t.w.Write(b)
 }
 
 // message handles one line of the child; unfinished says that it has no end.
