@@ -77,6 +77,11 @@ func TestClassOfAName(t *testing.T) {
 		{"a thread that is started in a chat is read by people", "teams", "open_thread", "Open a thread.", harm},
 		{"messages that are consumed are read", "kafka", "consume_messages", "Consumes messages of a topic.", read},
 		{"what is let out of memory can be loaded again", "x", "release_collection", "Release a collection.", write},
+		{"what is loaded into a cluster changes it", "x", "load_image", "Load an image into the nodes of a cluster.", write},
+		{"a package that is called a chart is none", "helm", "create_chart", "Create a new chart.", write},
+		{"what gives the use of an agent runs anything", "x", "helper", "Provides access to a sub-agent.", harm},
+		{"a verb after a conjunction that has an object counts, however far", "cad", "pins_of_part", "Read the pins from the library, and set their kinds.", write},
+		{"a monitor that is run does something", "x", "run_monitor", "Run a monitor.", write},
 		{"a Chinese description is read", "x", "mytool", "查询两个城市之间的车票", read},
 	} {
 		raw, _ := json.Marshal(map[string]string{"name": tt.name, "description": tt.description})
@@ -116,6 +121,8 @@ func TestClassOfASchema(t *testing.T) {
 		{"what is provided is handed over", `{"name":"provide_clarification","description":"Provide the answer.","inputSchema":{"properties":{"answer":{}}}}`, "reversible_write"},
 		{"a query whose name collects", `{"name":"collect_profile","description":"Run a query to get its profile.","inputSchema":{"properties":{"query":{},"db":{}}}}`, "read"},
 		{"a query of a language of advertisements", `{"name":"run_gaql","description":"Execute a GAQL query.","inputSchema":{"properties":{"query":{}}}}`, "read"},
+		{"files that are changed, as said further on", `{"name":"to_metric","description":"Convert units. By default it updates files."}`, "source_file_write"},
+		{"an export beside what it is made of", `{"name":"export_board","description":"Export the board.","inputSchema":{"properties":{"boardPath":{}}}}`, "source_file_write"},
 		{"a filter called action is none", `{"name":"list_todos","description":"Lists to-dos","inputSchema":{"properties":{"action":{"enum":["assigned","deleted","merge"]}}}}`, "read"},
 	} {
 		if got := Classify(defined(t, "s", tt.definition), Untrusted, Override{}); got.Permission.String() != tt.want {

@@ -226,7 +226,7 @@ func governs(tokens []string, i int) bool { return i+1 < len(tokens) && articles
 // idle are words before an article that are no verbs.
 var idle = wordSet("given per over about of both only not is are was were if than like but what how who each every per once after unlike on one two three")
 
-var articles = wordSet("a an the all your this these one each every multiple several any")
+var articles = wordSet("a an the all your their its this these one each every multiple several any")
 
 // adverb reports whether a word says how something is done: "securely", not
 // "apply".
@@ -244,7 +244,7 @@ func (c *clause) addJoined(tokens []string, i int, near bool) {
 		return
 	}
 	adjacent := i >= 2 && isVerbForm(tokens[i-2])
-	if near && !v.noun || adjacent || v.always {
+	if near && !v.noun || adjacent || v.always || !v.noun && governs(tokens, i) {
 		c.verbs = append(c.verbs, name)
 	}
 }
@@ -708,7 +708,8 @@ var (
 	contentParam = wordSet("content contents text data edits new_text new_string new_str file_text changes patch lines old_string")
 	savers       = wordSet("download export convert generate create render save capture screenshot record extract transform transcribe trace")
 	handsOver    = sieve.Regexp(`\b(returns?|gets?|retrieves?|contents?|base64|urls?|links?|text|transcript|json|csv|string|bytes|logs?|data)\b`)
-	toDisk       = sieve.Regexp(`\b(saves?|writes?|downloads?|exports?|saved|written|exported|downloaded) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local |[a-z]+'s? )*([a-z]+ ){0,2}(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (an? )?(local )?([a-z]+ )?(file|disk)\b|\blocal (file )?path\b`)
+	toDisk       = sieve.Regexp(`\b(saves?|writes?|downloads?|exports?|saved|written|exported|downloaded) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local |[a-z]+'s? )*([a-z]+ ){0,2}(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (an? )?(local )?([a-z]+ )?(file|disk)\b|\bto (an?|the|your) local (directory|folder)\b|\blocal (file )?path\b`)
+	changesFiles = sieve.Regexp(`\b(updates|overwrites|modifies|rewrites|edits) (the |existing |your )?files?\b`)
 	alsoSaves    = sieve.Regexp(`\b(and|then) (saves?|writes?|stores?) [a-z ]{0,30}(to|into|in|as) [a-z' ]{0,24}(file|disk|folder|directory)\b`)
 )
 
@@ -730,7 +731,9 @@ func (f *features) byDestination(now finding) finding {
 	case disk && savers[now.verb] && now.verb != "screenshot" && now.verb != "capture" && f.hasParam(localParams) && toDisk().MatchString(strings.ToLower(f.first)),
 		alsoSaves().MatchString(strings.ToLower(f.first)):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "it says that it leaves a file", strong: now.strong}
-	case now.verb == "export" && now.class == engagement.Read && (f.hasParam(nameParams) || f.hasParam(exportParams)):
+	case now.class == engagement.Read && changesFiles().MatchString(f.text):
+		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "it says that it changes files", strong: now.strong}
+	case now.verb == "export" && now.class == engagement.Read && f.takesPlace():
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "\"export\" with a place for a file", strong: now.strong}
 	case reworks[now.verb] && f.hasParam(fileParams):
 		return finding{class: engagement.SourceFileWrite, verb: now.verb, why: "it changes the file that it is given", strong: now.strong}
@@ -779,10 +782,17 @@ var (
 	given   = wordSet("answer content message body note comment feedback value") // what a vague verb hands over
 )
 
+// takesPlace reports whether a parameter names a file or a folder.
+func (f *features) takesPlace() bool {
+	return f.hasParam(nameParams) || slices.ContainsFunc(f.params, func(p param) bool {
+		ws := words(p.name)
+		return len(ws) > 0 && place[ws[len(ws)-1]] && !remote[ws[len(ws)-1]]
+	})
+}
+
 var (
 	outputParams = wordSet("output_path output_file save_path save_to save_dir output_dir output_directory download_path local_path destination_path target_path dest_path export_path outputpath local_file_path")
 	savingParams = wordSet("output_path output_file save_path save_dir output_dir output_directory export_path outputpath")
-	exportParams = wordSet("file_path filepath folder_path dir directory path target_dir target_path target_folder")
 	reworks      = wordSet("format sort clean normalize center align crop resize rotate")
 	nameParams   = wordSet("filename file_name output_filename output_name out_file")
 	fileParams   = wordSet("filename file_name file_path filepath pptx_path docx_path xlsx_path document_path presentation_path workbook_path stl_path svg_path pdf_path csv_path image_path audio_path video_path model_path gcode_path dxf_path")
