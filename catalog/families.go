@@ -13,6 +13,8 @@ type families struct {
 	related   map[string][]relative
 	verbStems map[string]bool // the verbs among them
 	chatter   map[string]bool // stems of words/chatter.txt
+	published map[string]bool // stems of what people publish
+	web       []string        // what a search of the web is called
 	acts      map[string]uint8
 }
 
@@ -25,7 +27,7 @@ type relative struct {
 var kinds = sync.OnceValue(mustFamilies)
 
 func mustFamilies() *families {
-	f := &families{related: map[string][]relative{}, verbStems: map[string]bool{}, chatter: map[string]bool{}, acts: map[string]uint8{}}
+	f := &families{related: map[string][]relative{}, verbStems: map[string]bool{}, chatter: map[string]bool{}, published: map[string]bool{}, acts: map[string]uint8{}}
 	key := func(w string) string {
 		var out []string
 		for _, part := range strings.Split(w, "_") {
@@ -40,6 +42,14 @@ func mustFamilies() *families {
 			act++
 			for _, word := range strings.Fields(body) {
 				f.acts[stem(word)] = act
+			}
+		case "published":
+			for _, word := range strings.Fields(body) {
+				f.published[stem(word)] = true
+			}
+		case "web":
+			for _, words := range strings.Fields(body) {
+				f.web = append(f.web, key(words))
 			}
 		case "verbs", "nouns":
 			weight := float32(verbWeight)
@@ -75,6 +85,16 @@ func mustFamilies() *families {
 			}
 		default:
 			return fmt.Errorf("%q is no kind of line", head)
+		}
+		return nil
+	})
+	eachLine("tongues", func(head, body string) error {
+		english := strings.Fields(head)
+		for _, word := range strings.Fields(body) {
+			for _, e := range english {
+				f.relate(key(word), key(e), tongueWeight)
+			}
+			f.relate(key(english[0]), key(word), tongueWeight)
 		}
 		return nil
 	})

@@ -59,7 +59,7 @@ var (
 var runTogether = strings.NewReplacer(
 	" log in ", " login ", " Log in ", " login ", " log into ", " login ", " Log into ", " login ", " logged in ", " login ", " logging in ", " login ", " sign in ", " login ", " Sign in ", " login ",
 	" log out ", " logout ", " sign out ", " logout ", " sign up ", " register ", " look up ", " lookup ", " Look up ", " lookup ", " set up ", " setup ", " Set up ", " setup ",
-	" back up ", " backup ", " Back up ", " backup ", " check out ", " checkout ", " how many ", " count how many ", " How many ", " count how many ", " up to date ", " latest ")
+	" back up ", " backup ", " Back up ", " backup ", " check out ", " checkout ", " turn on ", " switch ", " Turn on ", " switch ", " turn off ", " switch ", " Turn off ", " switch ", " how many ", " count how many ", " How many ", " count how many ", " up to date ", " latest ")
 
 // cutQuoted takes a text apart around the first words in quotes. An apostrophe
 // opens none.
@@ -100,6 +100,16 @@ func wishOf(text string) engagement.Permission {
 	return 0
 }
 
+func wishClass(p engagement.Permission) uint8 {
+	switch {
+	case p == 0:
+		return 0
+	case p == engagement.Read:
+		return 1
+	}
+	return 2
+}
+
 // actOf is which of the acts of words/synonyms.txt a need begins with, zero
 // for a question or another verb.
 func actOf(text string) uint8 {
@@ -134,6 +144,32 @@ func actOfTool(e Entry) uint8 {
 var (
 	asking = wordSet("what which who whose when where why how is are does did will has any tell whats")
 	polite = wordSet("please can could would you i want need would like to help me us my we the a an let lets now then and also just your use using for in on")
+)
+
+const mostParts = 6 // needs of one query
+
+// asksTheWeb reports whether a need is for what people publish about some
+// subject: "find articles about tulips", "recent photos of comets".
+func asksTheWeb(text string) bool {
+	ws := words(strings.ToLower(text))
+	seeks := false
+	for i := 0; i+1 < len(ws); i++ {
+		seeks = seeks || i < 8 && seeking[ws[i]]
+		if !seeks || !kinds().published[stem(ws[i])] {
+			continue
+		}
+		if onSubject[ws[i+1]] || i > 0 && fresh[ws[i-1]] && loosely[ws[i+1]] {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	seeking   = wordSet("find search look looking show get give what which where are is any tell fetch retrieve discover explore locate gather browse know learn latest recent")
+	onSubject = wordSet("about on regarding concerning related covering discussing featuring explaining")
+	fresh     = wordSet("latest recent newest new current")
+	loosely   = wordSet("of in for from") // of what is fresh only: "the content of the file" is no subject
 )
 
 // need is one of the things a query asks for.

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -152,6 +153,71 @@ func TestNamesOfFilesAndSitesStandForTheirKind(t *testing.T) {
 			t.Errorf("%q becomes %q, want %q", query, got, want)
 		}
 	}
+}
+
+// foundFirst checks what each query finds first among tools of the names and
+// descriptions given.
+func foundFirst(t *testing.T, tools [][2]string, queries map[string]string) {
+	t.Helper()
+	var entries []Entry
+	for _, d := range tools {
+		definition, err := json.Marshal(map[string]string{"name": d[0], "description": d[1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tool, err := NewTool("s", definition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, Entry{Tool: tool, Class: Classify(tool, Untrusted, Override{})})
+	}
+	set := NewSet(entries)
+	for query, want := range queries {
+		if hits := set.Search(query); len(hits) == 0 || hits[0].Entry.ID.Tool != want {
+			t.Errorf("%q finds %v, want %s first", query, ids(hits), want)
+		}
+	}
+}
+
+func TestWordsThatOnlyLookRelated(t *testing.T) {
+	for _, apart := range [][2]string{{"production", "products"}, {"container", "contains"}, {"important", "imports"}, {"customer", "custom"}, {"rating", "rates"}, {"animation", "animals"}, {"directions", "directly"}, {"conversation", "conversion"}, {"authorize", "author"}} {
+		if a, b := stem(apart[0]), stem(apart[1]); a == b {
+			t.Errorf("%s and %s have one stem, %q", apart[0], apart[1], a)
+		}
+	}
+	for _, same := range [][2]string{{"compare", "comparisons"}, {"converts", "conversion"}, {"notify", "notifications"}, {"registered", "registration"}, {"financial", "finance"}, {"deliver", "deliveries"}} {
+		if a, b := stem(same[0]), stem(same[1]); a != b {
+			t.Errorf("%s is %q and %s is %q, want one stem", same[0], a, same[1], b)
+		}
+	}
+	foundFirst(t, [][2]string{{"import_rows", "Imports rows of a table."}, {"release_build", "Releases a build to the production environment."}, {"list_products", "Lists the products of a shop."}}, map[string]string{
+		"release this to production": "release_build", "which products are there": "list_products",
+	})
+}
+
+func TestWhatIsPublishedIsFoundOnTheWeb(t *testing.T) {
+	tools := [][2]string{
+		{"web_search", "Searches the web."}, {"match_history", "The history of a player's matches."}, {"get_page_content", "The content of a page of the wiki."},
+		{"resize_image", "Makes an image smaller."}, {"list_latest_versions", "The latest versions of a package."},
+	}
+	foundFirst(t, tools, map[string]string{
+		"find articles about the history of glass": "web_search", "show me recent photos of northern lights": "web_search",
+		"get the content of the page on hiring": "get_page_content", "make the image smaller": "resize_image", "history of my matches": "match_history",
+	})
+	for text, want := range map[string]bool{
+		"look for videos about bees": true, "any new insights from the dig?": true, "what are the latest developments in tidal power": true, "delete the images of the old site": false, "upload a photo for my profile": false, "article": false, "": false,
+	} {
+		if got := asksTheWeb(text); got != want {
+			t.Errorf("%q asks the web: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestQueriesInOtherLanguages(t *testing.T) {
+	foundFirst(t, [][2]string{{"get_forecast", "The weather of a place."}, {"translate_text", "Translates a text."}, {"send_mail", "Sends an email."}, {"chazhao_wenjian", "在目录中查找文件"}}, map[string]string{
+		"请告诉我奥斯陆今天的天气": "get_forecast", "¿Qué clima hace hoy en Lima?": "get_forecast", "把这句话翻译成瑞典语": "translate_text", "Übersetze diesen Satz, übersetzung bitte": "translate_text",
+		"enviar un correo a mi hermana": "send_mail", "find a file in the folder": "chazhao_wenjian",
+	})
 }
 
 func TestNeedsAreSplit(t *testing.T) {
