@@ -6,6 +6,12 @@ import (
 	"strings"
 )
 
+// How a query finds tools. query.go puts kinds in the place of paths and
+// addresses and takes the query apart into needs. search_score.go scores each
+// need against the index that search_index.go builds of a set's tools: by the
+// words of stem.go, what families.go knows them to stand for, and what kind of
+// act is wished for. Search here leaves out what fits too little and adds up.
+
 // Hit is a tool found for a query. Scores of one query compare with each
 // other and with nothing else.
 type Hit struct {
