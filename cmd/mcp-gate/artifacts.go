@@ -233,6 +233,9 @@ func (a *app) artifactsList(ctx context.Context) error {
 		if a.json {
 			return a.print(map[string]any{"artifacts": list, "used": used.Bytes, "quota": quota})
 		}
+		if len(list) == 0 {
+			fmt.Fprintln(a.stderr, "mcp-gate: no artifact is kept: large results and those that may not leave become one")
+		}
 		w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 		for _, x := range list {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%d B\t%s\t%v\t%s\n", x.ID[:10], x.Created.Local().Format(time.DateTime), inbox.DisplayLine(x.Origin.Server+"/"+x.Origin.Tool),

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -145,6 +146,15 @@ func (a *app) command() *cobra.Command {
 		a.auditCommand(), a.tokenCommand(), a.sampleCommand(), a.schemaCommand(), a.versionCommand(),
 	)
 	a.completions(root)
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, args []string) error { // else a wrong word shows the help of all
+			if c, rest, err := root.Find(args); err != nil || c.HasSubCommands() {
+				return knownCommand(c, rest)
+			}
+			return nil
+		}
+	}
 	markUsage(root)
 	return root
 }
@@ -187,6 +197,9 @@ func markUsage(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
+				if strings.Contains(err.Error(), "arg(s)") { // which does not say of what
+					err = fmt.Errorf("%s where %q is wanted", many(len(args), "argument"), strings.TrimSuffix(c.UseLine(), " [flags]"))
+				}
 				return usage(fmt.Errorf("%w: see %s --help", err, c.CommandPath()))
 			}
 			return nil

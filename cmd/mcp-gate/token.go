@@ -146,6 +146,9 @@ func (a *app) tokenList() error {
 	if a.json {
 		return a.print(map[string]any{"tokens": list})
 	}
+	if len(list) == 0 {
+		fmt.Fprintln(a.stderr, "mcp-gate: there is no token: mcp-gate token add PRINCIPAL makes one, and the first serve --http another")
+	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, tok := range list {
 		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\n", tok.ID, tok.Principal, tok.Scope, strings.Join(tok.Profiles, ","), tok.Created.Format(time.DateOnly))
