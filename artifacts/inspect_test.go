@@ -399,7 +399,7 @@ func TestTimeIsBounded(t *testing.T) {
 		Inspect(textResult(text))
 		TablesOf([]byte(text))
 		Redact(text)
-		if took := time.Since(begun); took > 20*time.Second {
+		if took := time.Since(begun); took > time.Minute {
 			t.Errorf("%q repeated to 256 KiB takes %v", unit, took)
 		}
 	}
