@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/mcp-gate/mcp-gate/internal/durable"
 	"github.com/mcp-gate/mcp-gate/internal/flock"
 )
 
@@ -129,7 +130,7 @@ func (d *Ledger) Update(edit func(*Lock) ([]Tool, error)) (_ Lock, err error) {
 	if string(after) == string(before) || (before == nil && len(l.Servers) == 0) {
 		return l, nil
 	}
-	if err := writeAtomic(d.lock, after); err != nil {
+	if err := durable.Replace(d.lock, after); err != nil {
 		return l, fmt.Errorf("write accepted definitions: %w", err)
 	}
 	d.remember(after, l)
@@ -286,7 +287,7 @@ func (d *Ledger) keep(l Lock, tools []Tool) error {
 			return fmt.Errorf("keep the definitions of %s: %w", alias, err)
 		}
 	}
-	return syncDir(d.dir)
+	return durable.SyncDir(d.dir)
 }
 
 // keepOne writes the file of a definition, unless it is there, and returns what
@@ -298,7 +299,7 @@ func (d *Ledger) keepOne(t Tool) (Tool, error) {
 		if old, err := d.Definition(t.ID, t.Digest); err == nil {
 			return old, nil
 		}
-		return t, replace(path, t.Raw)
+		return t, durable.Write(path, t.Raw, 0o600)
 	}
 	if err != nil {
 		return t, err
@@ -413,35 +414,4 @@ func (d *Ledger) entries(l Lock, key, serverID string, owner func(tool string) O
 		entries = append(entries, Entry{Tool: t, Class: r.Tools[name].Under(word)})
 	}
 	return entries, errors.Join(lost...)
-}
-
-// writeAtomic is replace, and makes it last.
-func writeAtomic(path string, content []byte) error {
-	if err := replace(path, content); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// replace puts a file with this content, which only its owner can read, in the
-// place of another. A reader sees the old file or the new one, also after a
-// crash.
-func replace(path string, content []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

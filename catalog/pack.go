@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"github.com/mcp-gate/mcp-gate/internal/durable"
 )
 
 // A pack is one file with the accepted definitions of one server, taken apart
@@ -47,7 +49,7 @@ func (d *Ledger) pack(alias string) map[string]Tool {
 // writePack writes a pack with these tools, all of one server. It is not yet
 // certain to outlast a crash when the folder is not synced.
 func (d *Ledger) writePack(alias string, tools []Tool) error {
-	return replace(d.packFile(alias), packed(tools))
+	return durable.Write(d.packFile(alias), packed(tools), 0o600)
 }
 
 func packed(tools []Tool) []byte {

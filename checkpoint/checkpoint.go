@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-gate/mcp-gate/internal/durable"
 	"github.com/mcp-gate/mcp-gate/internal/flock"
 )
 
@@ -367,24 +368,7 @@ func (k *Keeper) keep(sum string, content []byte) (err error) {
 		now := time.Now()
 		return os.Chtimes(path, now, now)
 	}
-	f, err := os.CreateTemp(k.blobs, ".new-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already where all went well
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(k.blobs)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return syncDir(d)
+	return durable.Replace(path, content)
 }
 
 // content returns a copy, checked against its name.

@@ -9,6 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/mcp-gate/mcp-gate/internal/durable"
+	"github.com/mcp-gate/mcp-gate/internal/flock"
 )
 
 // maxKeyFile bounds the files of the directory of keys.
@@ -50,34 +53,18 @@ func readPrivateFile(path string) ([]byte, error) {
 	return b, err
 }
 
-// createFile makes a new file, 0600, whole or not at all: it is written beside
-// its place, synced, and linked there. A file that is there already is an
-// error wrapping [fs.ErrExist].
-func createFile(path string, content []byte) error {
-	temp, err := writeTemp(path, content)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp)
-	if err := os.Link(temp, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
 // replaceFile puts content in the place of a file that holds old, where nil is
-// no file. A lock file keeps others out; one that is left after a crash says
-// so and has to be removed by hand.
-func replaceFile(path string, old, content []byte) error {
+// no file. The lock of a file beside it keeps others out, and goes with its
+// holder.
+func replaceFile(path string, old, content []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	unlock, err := flock.Lock(path + ".lock")
 	if err != nil {
-		return fmt.Errorf("another command changes it, or was killed doing so: %w", err)
+		return err
 	}
-	defer os.Remove(lock.Name())
-	defer lock.Close()
+	defer func() { err = errors.Join(err, unlock()) }()
 	now, err := readPrivateFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -85,45 +72,5 @@ func replaceFile(path string, old, content []byte) error {
 	if !bytes.Equal(now, old) {
 		return errors.New("it changed in the meantime")
 	}
-	temp, err := writeTemp(path, content)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp)
-	if err := os.Rename(temp, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func writeTemp(path string, content []byte) (name string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return "", err
-	}
-	defer func() {
-		if closeErr := f.Close(); err == nil {
-			err = closeErr
-		}
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err := f.Write(content); err != nil {
-		return "", err
-	}
-	return f.Name(), f.Sync()
-}
-
-// syncDir makes a new name in the directory durable, where the system can.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return durable.Replace(path, content)
 }

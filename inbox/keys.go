@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/chacha20poly1305"
 
+	"github.com/mcp-gate/mcp-gate/internal/durable"
 	"github.com/mcp-gate/mcp-gate/internal/enum"
 )
 
@@ -82,7 +83,7 @@ func makeGateKey(dir, path string, random io.Reader) ([]byte, error) {
 	if _, err := io.ReadFull(random, seed); err != nil {
 		return nil, fmt.Errorf("make the gate's key: %w", err)
 	}
-	if err := createFile(path, seed); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := durable.Create(path, seed); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("make the gate's key: %w", err)
 	}
 	return readPrivateFile(path) // another gate's, where that one was first
@@ -493,7 +494,7 @@ func NewApproverKey(dir, label string, passphrase []byte, random io.Reader, now 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, Approver{}, fmt.Errorf("make an approver key: %w", err)
 	}
-	if err := createFile(approverFile(dir, k.KeyID()), append(file, '\n')); err != nil {
+	if err := durable.Create(approverFile(dir, k.KeyID()), append(file, '\n')); err != nil {
 		return nil, Approver{}, fmt.Errorf("make an approver key: %w", err)
 	}
 	return k, Approver{k.KeyID(), KeyPassphrase, s.Public, label, s.Created}, nil

@@ -266,3 +266,26 @@ func TestAFollowingRingSeesLaterEnrolments(t *testing.T) {
 		t.Errorf("a broken list reaches %v", got)
 	}
 }
+
+// What a command that was killed while it wrote leaves behind keeps nobody from
+// enrolling a key, and of two that do it at once one is told so.
+func TestAKilledCommandLocksNobodyOut(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "approvers.jsonl.lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys := []plainKey{newPlainKey(), newPlainKey()}
+	errs := make([]error, len(keys))
+	var wg sync.WaitGroup
+	for i, k := range keys {
+		r := openRing(t, dir)
+		wg.Go(func() { errs[i] = r.Enroll(k.entry(), k, noon) })
+	}
+	wg.Wait()
+	if (errs[0] == nil) == (errs[1] == nil) {
+		t.Errorf("got %v and %v, want one key enrolled", errs[0], errs[1])
+	}
+	if got := openRing(t, dir).Reach(); got == inbox.L0 {
+		t.Errorf("reach is %v", got)
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/gate"
+	"github.com/mcp-gate/mcp-gate/internal/durable"
 	"github.com/mcp-gate/mcp-gate/internal/flock"
 	"github.com/mcp-gate/mcp-gate/policy"
 )
@@ -224,28 +225,13 @@ func (f *TokenFile) load() error {
 }
 
 // store replaces the file in one step: a reader sees the old or the new one.
-func (f *TokenFile) store(all []Token) (err error) {
+func (f *TokenFile) store(all []Token) error {
 	b, err := json.MarshalIndent(tokenFile{all}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("tokens: %w", err)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(f.path), ".tokens-*") // mode 0600
-	if err != nil {
+	if err := durable.Replace(f.path, append(b, '\n')); err != nil {
 		return fmt.Errorf("tokens: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(tmp.Name())
-			err = fmt.Errorf("tokens: %w", err)
-		}
-	}()
-	_, err = tmp.Write(append(b, '\n'))
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(tmp.Name(), f.path); err != nil {
-		return err
 	}
 	f.seen = nil // read again, so that what is used is what is kept
 	return f.load()

@@ -34,6 +34,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-gate/mcp-gate/internal/durable"
 	"github.com/mcp-gate/mcp-gate/internal/flock"
 )
 
@@ -132,7 +133,7 @@ func (v *Vault) Put(name string, secret []byte) error {
 		return fmt.Errorf("keep secret %s: %w", name, err)
 	}
 	sealed := aead.Seal(append([]byte{version}, nonce...), nonce, secret, []byte(name))
-	if err := writeFile(path, sealed); err != nil {
+	if err := durable.Replace(path, sealed); err != nil {
 		return fmt.Errorf("keep secret %s: %w", name, err)
 	}
 	return nil
@@ -288,10 +289,10 @@ func (v *Vault) makeKey() ([]byte, error) {
 			return v.o.Keychain.Get(service, v.user())
 		})
 		if err == nil && back == text {
-			return key, writeFile(v.markFile(), []byte("the key is in the keychain, as "+service+" / "+v.user()+"\n"))
+			return key, durable.Replace(v.markFile(), []byte("the key is in the keychain, as "+service+" / "+v.user()+"\n"))
 		}
 	}
-	return key, writeFile(v.keyFile(), []byte(text+"\n"))
+	return key, durable.Replace(v.keyFile(), []byte(text+"\n"))
 }
 
 const (
@@ -336,22 +337,4 @@ func decodeKey(text, from string) ([]byte, error) {
 		return nil, fmt.Errorf("what %s holds is no key", from)
 	}
 	return key, nil
-}
-
-// writeFile writes a file at once or not at all, for its owner alone.
-func writeFile(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // made with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

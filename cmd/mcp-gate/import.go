@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/clients"
 	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/mcp-gate/mcp-gate/internal/durable"
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -621,7 +622,7 @@ func (im *importing) write() error {
 
 // replaceFile writes a file at once or not at all. It keeps its mode, and the
 // file that a link leads to; one that no longer has the text it had is left.
-func replaceFile(path string, was, next []byte) (err error) {
+func replaceFile(path string, was, next []byte) error {
 	mode := fs.FileMode(0o600)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -640,20 +641,10 @@ func replaceFile(path string, was, next []byte) (err error) {
 		}
 		mode = info.Mode().Perm()
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
+	if err := errors.Join(durable.Write(path, next, mode), durable.SyncDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(next)
-	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }
 
 // importDoc is what import --json prints.

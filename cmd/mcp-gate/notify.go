@@ -26,6 +26,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/inbox"
+	"github.com/mcp-gate/mcp-gate/internal/durable"
 )
 
 // How a person is told that something waits.
@@ -230,18 +231,8 @@ func makeWebhookKey(path string, random io.Reader) ([]byte, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	text := []byte(hex.EncodeToString(key) + "\n")
-	f, err := os.CreateTemp(filepath.Dir(path), webhookKeyFile+".*") // 0600
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return nil, err
-	}
-	// Linking fails where another gate was first, whose key counts then.
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+	// It fails where another gate was first, whose key counts then.
+	if err := durable.Create(path, []byte(hex.EncodeToString(key)+"\n")); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	return os.ReadFile(path)
