@@ -47,15 +47,6 @@ func (s *Session) onOwn(ctx context.Context, server string) context.Context {
 	return context.WithValue(ctx, flightKey{}, &flight{s: s, c: &call{}, server: server})
 }
 
-// watch is something that a server may speak of to this session.
-func (s *Session) watch(server, name string) watch {
-	w := watch{server: server, name: name}
-	if s.g.server(server).Own {
-		w.of = s
-	}
-	return w
-}
-
 // answer answers a request that came on the session's own connection and
 // belongs to no call that could be told: through any call of the session that
 // the server is working on, else through a stream that takes questions.

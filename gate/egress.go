@@ -703,3 +703,28 @@ func (s *Session) mayDeliver(c *call, result json.RawMessage) (classes engagemen
 	classes = c.declared().Union(s.carriedBy(c.args)).Union(artifacts.Inspect(result).Classes)
 	return classes, within(classes, allowed)
 }
+
+// wordsMayPass is mayPass for each text in a value by itself.
+func (s *Session) wordsMayPass(server string, value json.RawMessage) bool {
+	return within(wordsCarry(value), s.allowed(server))
+}
+
+// wordsCarry are the classes found in each text in a value by itself.
+func wordsCarry(value json.RawMessage) (classes engagement.EgressSet) {
+	switch value[0] {
+	case '{':
+		for m := range strictjson.Walk(value) {
+			if len(m.Name) > 64 {
+				classes = classes.Union(wordsCarry(strictjson.AppendString(nil, m.Name)))
+			}
+			classes = classes.Union(wordsCarry(m.Value))
+		}
+	case '[':
+		for e := range strictjson.Elements(value) {
+			classes = classes.Union(wordsCarry(e))
+		}
+	case '"':
+		classes = artifacts.InspectValue(value).Classes
+	}
+	return classes
+}

@@ -702,55 +702,6 @@ func (o Outcome) AsError() Outcome {
 	return Outcome{Error: &jsonrpc.Error{Code: CodeRefused, Message: said.Content[0].Text, Data: meta}}
 }
 
-// Subscribe has the client told of updates of a resource, until
-// [Session.Unsubscribe] was called as often or the session ends.
-func (s *Session) Subscribe(ctx context.Context, uri string) *jsonrpc.Error {
-	req := Request{Method: "resources/subscribe", Name: uri, Args: append(strictjson.AppendString([]byte(`{"uri":`), uri), '}')}
-	args, alias, e := s.localized(ctx, req)
-	if e != nil {
-		return e
-	}
-	c := s.aside(alias, req.Method, args)
-	c.id = s.nextCall()
-	if e := s.permitted(c); e != nil {
-		return e
-	}
-	w := s.watch(alias, stringOf(args, "uri"))
-	standing, ok := s.g.opts.Caller.(Standing)
-	if !ok {
-		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "resources cannot be followed here"}
-	}
-	s.side.follow(w) // before, since an update may come with the answer
-	e = s.g.relay.follow(ctx, w, func() *jsonrpc.Error {
-		return callError(standing.Subscribe(s.onOwn(ctx, alias), alias, w.name))
-	})
-	if e != nil {
-		s.side.unfollow(w)
-	}
-	return e
-}
-
-// Unsubscribe ends what [Session.Subscribe] began. One that was never begun is
-// ended all the same.
-func (s *Session) Unsubscribe(ctx context.Context, uri string) *jsonrpc.Error {
-	_, alias, e := s.localized(ctx, Request{Method: "resources/unsubscribe", Name: uri, Args: append(strictjson.AppendString([]byte(`{"uri":`), uri), '}')})
-	if e != nil {
-		return e
-	}
-	own := uri
-	if s.profile.exposure() != Transparent {
-		own = strings.TrimPrefix(uri, uriScheme+alias+"/")
-	}
-	w := s.watch(alias, own)
-	standing, ok := s.g.opts.Caller.(Standing)
-	if !ok || !s.side.unfollow(w) {
-		return nil
-	}
-	return s.g.relay.unfollow(w, func() *jsonrpc.Error {
-		return callError(standing.Unsubscribe(s.onOwn(ctx, alias), alias, own))
-	})
-}
-
 func callError(err error) *jsonrpc.Error {
 	var theirs *jsonrpc.Error
 	switch {

@@ -363,3 +363,31 @@ func (s *Session) noteWrite() {
 	defer s.mu.Unlock()
 	s.wrote = true
 }
+
+// capabilities are those of the one server of a transparent session, as far as
+// the gate carries them, else of the gate: the same whichever servers are up.
+func (s *Session) capabilities() json.RawMessage {
+	const all = `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`
+	if s.profile.exposure() != Transparent {
+		return json.RawMessage(all)
+	}
+	theirs := s.server().Capabilities
+	if len(theirs) == 0 || theirs[0] != '{' {
+		return json.RawMessage(all)
+	}
+	b := []byte{'{'}
+	for m, err := range strictjson.Object(theirs) {
+		if err != nil {
+			return json.RawMessage(all)
+		}
+		if !slices.Contains([]string{"tools", "resources", "prompts", "completions", "logging"}, m.Name) {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(strictjson.AppendString(b, m.Name), ':')
+		b = append(b, m.Value...)
+	}
+	return append(b, '}')
+}

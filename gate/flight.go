@@ -1,0 +1,188 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+)
+
+// flight is a call on its way, as what its server sends finds it.
+type flight struct {
+	s      *Session
+	c      *call
+	server string
+}
+
+type flightKey struct{}
+
+// Terms are what a [Caller] has to know of the client of a call.
+type Terms struct {
+	Capabilities json.RawMessage // that it declared, for a modern server; "{}" where there is no client
+	LogLevel     string          // the least it wants, for a modern server; "" is none
+	Session      *Session        // whose call it is; nil for the gate's own
+	Launch       string          // Server.Launch of the server that it was judged for; "" for any
+}
+
+// TermsOf returns the terms of the call that a Caller was given ctx for.
+func TermsOf(ctx context.Context) Terms {
+	f, _ := ctx.Value(flightKey{}).(*flight)
+	switch {
+	case f == nil:
+		return Terms{Capabilities: json.RawMessage("{}")}
+	case f.c.client == nil:
+		return Terms{json.RawMessage("{}"), "", f.s, f.c.launch}
+	case f.c.client.Modern():
+		return Terms{f.c.client.Declared(), f.c.client.LogLevel(), f.s, f.c.launch}
+	}
+	return Terms{f.c.client.Declared(), f.s.side.wanted(), f.s, f.c.launch}
+}
+
+// maxInputRounds is how often one call may come back with questions for the
+// client; mcp-go's client has the same bound.
+const maxInputRounds = 10
+
+// send sends a call to its server and goes on until there is a result. Where
+// the server needs something of the client first, a modern one says so in its
+// result and is sent the call again with the answers.
+func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
+	if c.local != nil {
+		return c.local(ctx)
+	}
+	f := &flight{s: s, c: c, server: c.entry.ID.Server}
+	s.g.relay.enter(f)
+	defer s.g.relay.leave(f)
+	defer s.parted(f.server)
+	ctx = context.WithValue(ctx, flightKey{}, f)
+	params := c.params()
+	for range maxInputRounds {
+		raw, err := s.g.opts.Caller.Call(ctx, f.server, c.protocolMethod(), params, s.tellProgress(c))
+		if err != nil {
+			requests, ok := s.mustOpen(f, err)
+			if !ok {
+				return nil, translated(err, f)
+			}
+			if _, e := f.input(ctx, requests); e != nil {
+				return nil, e
+			}
+			continue // the client learns what came of it by trying again
+		}
+		switch kind := resultType(raw); kind {
+		case "", "complete":
+			return raw, nil
+		case "input_required":
+			if params, err = f.answered(ctx, raw); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("server %s answered %s with a result of the unknown type %q", f.server, c.protocolMethod(), kind)
+		}
+	}
+	return nil, fmt.Errorf("server %s still asked for more input after %d rounds", f.server, maxInputRounds)
+}
+
+// protocolMethod is the MCP method of a call. What is no tool stands in the
+// gate's books under its method.
+func (c *call) protocolMethod() string {
+	if c.isAside() {
+		return c.entry.ID.Tool
+	}
+	return "tools/call"
+}
+
+// isAside reports whether a call is of something beside the tools.
+func (c *call) isAside() bool {
+	_, ok := carries[c.entry.ID.Tool]
+	return ok && c.entry.Raw == nil
+}
+
+func resultType(result json.RawMessage) string {
+	if !bytes.Contains(result, []byte(`"resultType"`)) {
+		return ""
+	}
+	return stringOf(result, "resultType")
+}
+
+// answered puts what a modern server asks for to the client and returns the
+// params of the next try.
+func (f *flight) answered(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
+	requests, _, err := strictjson.Get(result, "inputRequests")
+	if err != nil {
+		return nil, err
+	}
+	state, _, _ := strictjson.Get(result, "requestState")
+	var responses json.RawMessage
+	if f.c.client == nil {
+		return nil, f.cannot("input")
+	}
+	if requests != nil {
+		if requests, err = f.admitted(requests); err != nil {
+			return nil, err
+		}
+	}
+	responses, e := f.c.client.Input(ctx, requests)
+	if e != nil {
+		return nil, e
+	}
+	params := f.c.params()
+	for _, m := range []member{{"inputResponses", responses}, {"requestState", state}} {
+		if len(m.raw) == 0 {
+			continue
+		}
+		if params, err = strictjson.Set(params, m.name, m.raw); err != nil {
+			return nil, err
+		}
+	}
+	return params, nil
+}
+
+// input puts requests to the client.
+func (f *flight) input(ctx context.Context, requests json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+	requests, err := f.admitted(requests)
+	if err != nil {
+		return nil, callError(err)
+	}
+	return f.c.client.Input(ctx, requests)
+}
+
+// admitted returns a server's requests as they may go to the client, or the
+// error that one of them may not.
+func (f *flight) admitted(requests json.RawMessage) (json.RawMessage, error) {
+	out := []byte{'{'}
+	for m, err := range strictjson.Object(requests) {
+		if err != nil {
+			return nil, fmt.Errorf("inputRequests of server %s: %w", f.server, err)
+		}
+		method := stringOf(m.Value, "method")
+		params, _, err := strictjson.Get(m.Value, "params")
+		if err != nil {
+			return nil, fmt.Errorf("inputRequests of server %s: %w", f.server, err)
+		}
+		given, e := f.s.admit(f.c.client.Declared(), f.server, method, params)
+		if e != nil {
+			return nil, e
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = strictjson.AppendString(out, m.Name)
+		out = append(append(out, ':'), appendRequest(nil, method, given)...)
+	}
+	return append(out, '}'), nil
+}
+
+func appendRequest(b []byte, method string, params json.RawMessage) []byte {
+	b = strictjson.AppendString(append(b, `{"method":`...), method)
+	if params != nil {
+		b = append(append(b, `,"params":`...), params...)
+	}
+	return append(b, '}')
+}
+
+// cannot says that the client is unable to do what a server asks of it.
+func (f *flight) cannot(method string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client of this call does not offer " + method}
+}
