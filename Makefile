@@ -35,9 +35,14 @@ soak: python $(E2E)
 e2e: python $(E2E)
 	$(GO) test -count=1 -v ./e2e
 
+# Every fuzz target there is, each for a while: make fuzz FUZZTIME=10m for longer.
+FUZZTIME ?= 10s
+
 fuzz:
-	@for p in internal/strictjson:FuzzCheck internal/jsonrpc:FuzzParse; do \
-	  $(GO) test -run '^$$' -fuzz "^$${p#*:}$$" -fuzztime 30s ./$${p%:*} || exit 1; done
+	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	  targets=$$($(GO) test -list '^Fuzz' ./$$p) || { echo "$$targets"; exit 1; }; \
+	  for f in $$(echo "$$targets" | grep '^Fuzz'); do \
+	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) ./$$p || exit 1; done; done
 
 python:
 	@command -v python3 >/dev/null || { echo "make test needs Python 3 as python3: the replayed cases run a scripted server and client from testdata/cases. Install it (Debian: apt-get install python3) and try again."; exit 1; }
