@@ -217,18 +217,3 @@ func (g *Gate) Notice(ctx context.Context, server, method string, params json.Ra
 		g.visited(server, g.ownSession(ctx, server), params)
 	}
 }
-
-// Arrived notes that a server may have been started anew.
-func (g *Gate) Arrived(server string) {
-	start := g.opts.Caller.About(server).Start
-	for kind := range kinds {
-		sh := g.features.shelf(shelfKey{server, kind})
-		sh.mu.Lock()
-		other := sh.good && sh.start != start
-		sh.mu.Unlock()
-		if other {
-			g.listChanged(server, Prompts, Resources, Templates)
-			return
-		}
-	}
-}

@@ -117,3 +117,20 @@ func memberOf(result json.RawMessage, name string) json.RawMessage {
 	}
 	return nil
 }
+
+func stringOf(obj json.RawMessage, member string) string {
+	raw, ok, err := strictjson.Get(obj, member)
+	var s string
+	if err != nil || !ok || json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+func asBytes(raws []json.RawMessage) [][]byte {
+	out := make([][]byte, len(raws))
+	for i, r := range raws {
+		out[i] = r
+	}
+	return out
+}
