@@ -266,7 +266,7 @@ func (s *Session) Prefix() prefix.Prefix {
 
 func (s *Session) newPrefix() prefix.Prefix {
 	parts := s.g.opts.Prefix
-	parts.Direct = s.profile.exposure() == Direct
+	parts.Direct = s.profile.Exposure == Direct
 	at := s.look()
 	for _, e := range s.set().Entries() {
 		if f, known := s.judged(&at, e, true); known && !f.aside && e.Raw != nil {

@@ -222,7 +222,7 @@ func (s *Session) contentOf(ctx context.Context, a artifacts.Artifact) ([]byte, 
 // judged, shown and frozen afterwards names each with its digest, size and
 // classes; what is sent holds its content. It is false where one cannot be had.
 func (s *Session) withArtifacts(ctx context.Context, c *call) (Outcome, bool) {
-	if c.filled != nil || c.local != nil || c.isAside() || s.profile.exposure() == Transparent || !bytes.Contains(c.args, []byte(artifactKey)) {
+	if c.filled != nil || c.local != nil || c.isAside() || s.profile.Exposure == Transparent || !bytes.Contains(c.args, []byte(artifactKey)) {
 		return Outcome{}, true
 	}
 	f := &filling{s: s, ctx: ctx}
@@ -316,7 +316,7 @@ func (f *filling) content(ref json.RawMessage) (json.RawMessage, error) {
 // what is sent: text as text, anything else in base64, and a JSON value as such
 // where only that fits the tool's schema.
 func (s *Session) fill(ctx context.Context, c *call) error {
-	if !bytes.Contains(c.args, []byte(artifactKey)) || s.profile.exposure() == Transparent || c.isAside() {
+	if !bytes.Contains(c.args, []byte(artifactKey)) || s.profile.Exposure == Transparent || c.isAside() {
 		return nil
 	}
 	f := &filling{s: s, ctx: ctx}

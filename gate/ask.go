@@ -400,7 +400,7 @@ func (s *Session) Resume(ctx context.Context, ticket string, r Reply, again Requ
 // frozen is the call that a ticket holds.
 func (s *Session) frozen(t inbox.Ticket) *call {
 	c := &call{id: s.nextCall(), name: t.View.Tool.String(), args: t.Args, digest: t.Binding.Args, ticket: t.ID, undoes: t.View.Undoes}
-	if s.profile.exposure() == Meta { // no client of it has the tool's own schema
+	if s.profile.Exposure == Meta { // no client of it has the tool's own schema
 		c.front = "call_tool"
 	}
 	c.entry, c.known = s.tool(t.View.Tool)

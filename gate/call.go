@@ -73,14 +73,14 @@ func (s *Session) Call(ctx context.Context, req Request) Outcome {
 		return s.callMeta(ctx, req)
 	}
 	c := s.newCall(req.Name, req.Args, req)
-	if s.lookUp(c); !c.known && s.profile.exposure() != Meta {
+	if s.lookUp(c); !c.known && s.profile.Exposure != Meta {
 		// A name that is known waits for no other server.
 		servers := s.ownersOf(c.name)
 		s.listed(ctx, servers...)
 		if s.lookUp(c); !c.known {
 			if alias, err := s.unheard(servers...); err != nil {
 				id := catalog.ToolID{Server: alias, Tool: c.name}
-				if s.profile.exposure() != Transparent {
+				if s.profile.Exposure != Transparent {
 					id.Tool = strings.TrimPrefix(c.name, alias+"_")
 				}
 				return s.unknowable(c, id, err)
@@ -98,7 +98,7 @@ func (s *Session) Call(ctx context.Context, req Request) Outcome {
 // server's words.
 func (s *Session) lookUp(c *call) {
 	switch w := s.wardrobe(); {
-	case s.profile.exposure() == Meta: // no tool is called by its name
+	case s.profile.Exposure == Meta: // no tool is called by its name
 	case w != nil:
 		c.entry, c.args, c.known = w.called(c.name, c.args)
 		c.strict = w.limits.Strict

@@ -312,7 +312,7 @@ func (s *Session) inline() int64 {
 			return bound
 		}
 	}
-	if s.profile.exposure() == Transparent {
+	if s.profile.Exposure == Transparent {
 		return 0
 	}
 	return DefaultInline

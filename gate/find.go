@@ -128,7 +128,7 @@ func (s *Session) find(ctx context.Context, name string) (catalog.Entry, bool, e
 
 // ownersOf are the servers one of which would have a tool of that direct name.
 func (s *Session) ownersOf(name string) []string {
-	if s.profile.exposure() == Transparent {
+	if s.profile.Exposure == Transparent {
 		return s.aliases()
 	}
 	return slices.DeleteFunc(slices.Clone(s.aliases()), func(alias string) bool { return !strings.HasPrefix(name, alias+"_") })
@@ -182,12 +182,12 @@ func (s *Session) whyNobodys(name string) error {
 	}
 	may := append(s.ownersOf(name), s.aliases()...) // the likeliest first
 	switch id := s.meant(name); {
-	case s.profile.exposure() == Transparent:
+	case s.profile.Exposure == Transparent:
 	case s.shows(id.Server):
 		may = []string{id.Server}
 	case id.Server != "":
 		return fmt.Errorf("there is no server %q here", id.Server)
-	case s.profile.exposure() == Direct:
+	case s.profile.Exposure == Direct:
 		may = s.ownersOf(name)
 	}
 	unknown := slices.DeleteFunc(may, func(alias string) bool { return len(s.g.offering(alias).entries) > 0 })
@@ -432,7 +432,7 @@ func loadHeader(f found) string {
 // unknownName says that a name is nobody's, with the nearest ones.
 func (s *Session) unknownName(at *sight, name string) string {
 	if e, ok, _ := s.set().Find(name); ok && s.mayKnow(at, e.ID) {
-		if s.profile.exposure() == Transparent { // there is no call_tool
+		if s.profile.Exposure == Transparent { // there is no call_tool
 			return fmt.Sprintf("%v is called %q here", e.ID, e.ID.Tool)
 		}
 		return fmt.Sprintf("%v is not called by its own name here: give it to call_tool, or to call_tool_read, as \"name\"", e.ID)

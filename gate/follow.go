@@ -61,7 +61,7 @@ func (s *Session) Unsubscribe(ctx context.Context, uri string) *jsonrpc.Error {
 		return e
 	}
 	own := uri
-	if s.profile.exposure() != Transparent {
+	if s.profile.Exposure != Transparent {
 		own = strings.TrimPrefix(uri, uriScheme+alias+"/")
 	}
 	w := s.watch(alias, own)

@@ -148,7 +148,7 @@ func (s *Session) log(client Client, server, level string, params json.RawMessag
 
 // namedLogger says in the logger's name which server it is of.
 func (s *Session) namedLogger(server string, params json.RawMessage) (json.RawMessage, error) {
-	if s.profile.exposure() == Transparent {
+	if s.profile.Exposure == Transparent {
 		return params, nil
 	}
 	logger := server

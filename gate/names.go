@@ -25,7 +25,7 @@ var ownSchemes = []string{"gate", "artifact", "mcp-gate"}
 // outName is what the client calls a prompt, a resource or a template.
 func (s *Session) outName(alias string, kind Kind, key string) string {
 	switch {
-	case s.profile.exposure() == Transparent:
+	case s.profile.Exposure == Transparent:
 		return key
 	case kind == Prompts:
 		return catalog.DirectName(catalog.ToolID{Server: alias, Tool: key})
@@ -35,7 +35,7 @@ func (s *Session) outName(alias string, kind Kind, key string) string {
 
 // prompt finds the prompt that the client calls name.
 func (s *Session) prompt(ctx context.Context, name string) (alias, own string, ok bool) {
-	if s.profile.exposure() == Transparent {
+	if s.profile.Exposure == Transparent {
 		return s.sole, name, true
 	}
 	aliases := s.aliases()
@@ -73,7 +73,7 @@ func (s *Session) known(aliases []string, kind Kind) [][]item {
 // taken where exactly one server lists it, has a template that begins like it,
 // or has resources at all.
 func (s *Session) resource(ctx context.Context, uri string) (alias, own string, ok bool) {
-	if s.profile.exposure() == Transparent {
+	if s.profile.Exposure == Transparent {
 		return s.sole, uri, true
 	}
 	if rest, gates := strings.CutPrefix(uri, uriScheme); gates {
@@ -203,7 +203,7 @@ func renamed(obj json.RawMessage, member, from, to string) (json.RawMessage, err
 // delocalized gives the URIs in the answer to a resources/read the names that
 // the client knows them by.
 func (s *Session) delocalized(c *call, result json.RawMessage) json.RawMessage {
-	if c.protocolMethod() != "resources/read" || c.bare || s.profile.exposure() == Transparent {
+	if c.protocolMethod() != "resources/read" || c.bare || s.profile.Exposure == Transparent {
 		return result
 	}
 	contents, ok, err := strictjson.Get(result, "contents")

@@ -30,7 +30,7 @@ var ownEntries = map[Kind][]json.RawMessage{
 
 // ownList is what the gate itself has of a kind.
 func (s *Session) ownList(kind Kind) []json.RawMessage {
-	if s.profile.exposure() == Transparent {
+	if s.profile.Exposure == Transparent {
 		return nil
 	}
 	return ownEntries[kind]
@@ -38,7 +38,7 @@ func (s *Session) ownList(kind Kind) []json.RawMessage {
 
 // useOwn answers for the gate's own prompts and resource.
 func (s *Session) useOwn(req Request) (Outcome, bool) {
-	if s.profile.exposure() == Transparent {
+	if s.profile.Exposure == Transparent {
 		return Outcome{}, false
 	}
 	switch {

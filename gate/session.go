@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -61,7 +62,7 @@ func (g *Gate) Open(ctx context.Context, who Identity) (*Session, error) {
 		return nil, err
 	}
 	s.take(given)
-	note := fmt.Sprintf("opened: scope %v, profile %q, exposure %s", who.Scope, who.Profile, s.profile.exposure())
+	note := fmt.Sprintf("opened: scope %v, profile %q, exposure %s", who.Scope, who.Profile, s.profile.Exposure)
 	if who.Parent != "" {
 		note += ", for " + who.Parent
 	}
@@ -80,6 +81,7 @@ func (g *Gate) newSession(id string, who Identity) (s *Session, err error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no profile %q", who.Profile)
 	}
+	p.Exposure = cmp.Or(p.Exposure, Meta)
 	s = &Session{g: g, id: id, who: who, profile: p, changed: make(chan struct{})}
 	if p.Exposure == Transparent {
 		if s.sole, err = now.sole(p); err != nil {
@@ -89,13 +91,6 @@ func (g *Gate) newSession(id string, who Identity) (s *Session, err error) {
 	}
 	s.authority = g.launch(p, who)
 	return s, nil
-}
-
-func (p Profile) exposure() Exposure {
-	if p.Exposure == "" {
-		return Meta
-	}
-	return p.Exposure
 }
 
 // ID names the session in the audit log and in status.
@@ -118,7 +113,7 @@ func (s *Session) Close() {
 
 // Instructions is the text that a client gives its model at the start.
 func (s *Session) Instructions() string {
-	if s.profile.exposure() == Transparent {
+	if s.profile.Exposure == Transparent {
 		return s.ownText()
 	}
 	return prefix.Instructions(instructions, s.texts())
@@ -126,7 +121,7 @@ func (s *Session) Instructions() string {
 
 // ServerInfo is the gate's own, or in transparent exposure the server's.
 func (s *Session) ServerInfo() json.RawMessage {
-	if s.profile.exposure() == Transparent {
+	if s.profile.Exposure == Transparent {
 		if info := s.server().Info; info != nil {
 			return info
 		}
@@ -175,9 +170,33 @@ func (s *Session) ownText() string {
 	return s.g.offered[s.sole].whole
 }
 
-// Capabilities are those of the features that the gate carries.
+// Capabilities are those of the one server of a transparent session, as far as
+// the gate carries them. Any other session has the gate's own, which are the same
+// whichever servers are up.
 func (s *Session) Capabilities() json.RawMessage {
-	return s.capabilities()
+	const all = `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`
+	if s.profile.Exposure != Transparent {
+		return json.RawMessage(all)
+	}
+	theirs := s.server().Capabilities
+	if len(theirs) == 0 || theirs[0] != '{' {
+		return json.RawMessage(all)
+	}
+	b := []byte{'{'}
+	for m, err := range strictjson.Object(theirs) {
+		if err != nil {
+			return json.RawMessage(all)
+		}
+		if !slices.Contains([]string{"tools", "resources", "prompts", "completions", "logging"}, m.Name) {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(strictjson.AppendString(b, m.Name), ':')
+		b = append(b, m.Value...)
+	}
+	return append(b, '}')
 }
 
 // instructions lead a model to the tools. At most 1 KB; a change of it changes
@@ -208,7 +227,7 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 		}
 		list = append(list, raw...)
 	}
-	exposure := s.profile.exposure()
+	exposure := s.profile.Exposure
 	if exposure != Meta {
 		if late := s.g.await(ctx, s.g.opts.FirstList, s.aliases()...); late {
 			s.g.tellWhenSettled(s)
@@ -362,32 +381,4 @@ func (s *Session) noteWrite() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wrote = true
-}
-
-// capabilities are those of the one server of a transparent session, as far as
-// the gate carries them, else of the gate: the same whichever servers are up.
-func (s *Session) capabilities() json.RawMessage {
-	const all = `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`
-	if s.profile.exposure() != Transparent {
-		return json.RawMessage(all)
-	}
-	theirs := s.server().Capabilities
-	if len(theirs) == 0 || theirs[0] != '{' {
-		return json.RawMessage(all)
-	}
-	b := []byte{'{'}
-	for m, err := range strictjson.Object(theirs) {
-		if err != nil {
-			return json.RawMessage(all)
-		}
-		if !slices.Contains([]string{"tools", "resources", "prompts", "completions", "logging"}, m.Name) {
-			continue
-		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(strictjson.AppendString(b, m.Name), ':')
-		b = append(b, m.Value...)
-	}
-	return append(b, '}')
 }

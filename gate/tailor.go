@@ -29,7 +29,7 @@ func (s *Session) wardrobe() *wardrobe {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wears == nil || s.wears.set != set {
-		s.wears = newWardrobe(limits, set, s.profile.exposure(), s.shows)
+		s.wears = newWardrobe(limits, set, s.profile.Exposure, s.shows)
 	}
 	return s.wears
 }
