@@ -146,6 +146,8 @@ func TestALongLineIsSkippedAndNamed(t *testing.T) {
 		"no id":                 {`{"method":"` + big + `"}`, ""},
 		"not JSON":              {big, ""},
 		"an id inside the text": {`{"result":"` + big + `\"id\":5"}`, ""},
+		"an id inside a member": {`{"method":"` + big + `","params":{"data":{"id":5}}}`, ""},
+		"an id before the end":  {`{"method":"` + big + `","params":{"id":5},"jsonrpc":"2.0"}`, ""},
 	} {
 		l := NewLineReader(strings.NewReader(tt.line+"\nnext\n"), 100<<10)
 		_, err := l.Next()
@@ -159,6 +161,35 @@ func TestALongLineIsSkippedAndNamed(t *testing.T) {
 		}
 		if got, err := l.Next(); string(got) != "next" || err != nil {
 			t.Errorf("%s: after it: %q, %v", name, got, err)
+		}
+	}
+}
+
+// Where a long line is cut it may seem to end with an id, which is that of a row.
+func TestALineThatGoesOnIsNamedByItsHeadAlone(t *testing.T) {
+	rows := strings.Repeat(`{"id":4},`, 40_000) + `{"id":4}`
+	for shift := range 16 { // where the line is cut
+		for line, want := range map[string]string{
+			`{"result":[` + strings.Repeat(" ", shift) + rows + `],"id":9}`:          "",
+			`{"id":9,"result":[` + strings.Repeat(" ", shift) + rows + `],"more":1}`: "9",
+		} {
+			told := false
+			l := NewLineReader(strings.NewReader(line+"\n"), 64<<10)
+			l.Over = func(e *TooLongError) {
+				if told = true; string(e.ID()) != want {
+					t.Errorf("while it goes on its id is %s, want %q", e.ID(), want)
+				}
+			}
+			_, err := l.Next()
+			var long *TooLongError
+			if !errors.As(err, &long) || string(long.ID()) != "9" || !told {
+				t.Errorf("at its end: %v, told %v", err, told)
+			}
+			l = NewLineReader(strings.NewReader(line+"\n"), 64<<10)
+			l.Most = 100 << 10
+			if _, err := l.Next(); !errors.As(err, &long) || !long.Endless || string(long.ID()) != want {
+				t.Errorf("without an end: %v, id %s, want %q", err, long.ID(), want)
+			}
 		}
 	}
 }

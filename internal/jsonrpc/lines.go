@@ -61,9 +61,11 @@ func (e *TooLongError) ID() json.RawMessage {
 			return validID(bytes.Clone(value))
 		}
 	}
-	// The big member came first: the id may be what the line ends with.
-	if i := bytes.LastIndex(e.tail, []byte(`"id":`)); i >= 0 {
-		id := bytes.TrimSpace(bytes.TrimRight(e.tail[i+len(`"id":`):], "} \r\n\t"))
+	// The big member came first: the id may be what the line ends with. Before one
+	// brace, since behind more it is a member's own.
+	members, ended := bytes.CutSuffix(bytes.TrimSpace(e.tail), []byte{'}'})
+	if i := bytes.LastIndex(members, []byte(`"id":`)); ended && i >= 0 {
+		id := bytes.TrimSpace(members[i+len(`"id":`):])
 		if validID(id) != nil && json.Valid(id) {
 			return id
 		}
@@ -198,12 +200,12 @@ func (l *LineReader) skip(size int, parts [][]byte, ended bool) error {
 	e.head, e.tail = headOf(e.head), tailOf(parts[len(parts)-1])
 	if !ended && l.Over != nil {
 		now := *e
-		now.more = true
+		now.more, now.tail = true, nil // where it is cut says nothing of its end
 		l.Over(&now)
 	}
 	for !ended {
 		if l.Most > 0 && e.Size > l.Most {
-			e.Endless = true
+			e.Endless, e.tail = true, nil
 			return e
 		}
 		next, err := l.r.ReadSlice('\n')
