@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 )
 
 // Replace makes a file, or puts it in the place of another, for its owner alone.
@@ -60,7 +61,8 @@ func beside(path string, content []byte, mode fs.FileMode, put func(temp, path s
 }
 
 // SyncDir makes the names in a folder outlive a crash of the machine, where the
-// system can: Windows cannot flush a folder and has a journal for names.
+// system can: Windows cannot flush a folder and has a journal for names, and some
+// file systems, those of other machines above all, flush files alone.
 func SyncDir(dir string) error {
 	switch runtime.GOOS {
 	case "windows", "plan9", "js", "wasip1":
@@ -70,5 +72,9 @@ func SyncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	err = f.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
 }
