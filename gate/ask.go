@@ -70,7 +70,7 @@ func (s *Session) binding(c *call) inbox.Binding {
 // at dispatch instead.
 func (s *Session) policyVersion(c *call) string {
 	server := s.g.server(c.entry.ID.Server)
-	b, err := json.Marshal([]any{s.g.ruling().version, server.Policy, server.OnEgress, c.entry.Class.Permission, c.entry.Class.Egress, s.who.Scope})
+	b, err := json.Marshal([]any{s.g.ruling().PolicyVersion, server.Policy, server.OnEgress, c.entry.Class.Permission, c.entry.Class.Egress, s.who.Scope})
 	if err != nil { // words that do not marshal are none that a person could approve
 		return "unknown: " + err.Error()
 	}
@@ -163,7 +163,7 @@ func (s *Session) matcher(c *call) matcher {
 
 // need is the proof that a decision about the call needs.
 func (s *Session) need(c *call) inbox.Level {
-	least := s.g.ruling().least[c.entry.Class.Permission]
+	least := s.g.ruling().Least[c.entry.Class.Permission]
 	if least == 0 {
 		least = policy.LeastLevel(c.entry.Class.Permission)
 	}
@@ -354,7 +354,7 @@ func form(t inbox.Ticket) (message string, offered []inbox.Answer) {
 
 // wait is how long this client bears to have a call held open.
 func (s *Session) wait() time.Duration {
-	if wait, ok := s.g.ruling().waits[s.who.Client]; ok {
+	if wait, ok := s.g.ruling().Waits[s.who.Client]; ok {
 		return wait
 	}
 	return s.g.opts.Wait

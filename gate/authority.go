@@ -20,7 +20,7 @@ type authority struct {
 
 // launch is the authority that a session starts with.
 func (g *Gate) launch(p Profile, who Identity) authority {
-	a := authority{sources: policy.Sources{Scope: who.Scope, Authority: p.Authority, Launch: p.Reading, Enforce: p.Enforce, Bars: g.ruling().bars}}
+	a := authority{sources: policy.Sources{Scope: who.Scope, Authority: p.Authority, Launch: p.Reading, Enforce: p.Enforce, Bars: g.ruling().Bars}}
 	a.combined = a.sources.Combine()
 	return a
 }
@@ -132,8 +132,8 @@ func (s *Session) facts(c *call) policy.Call {
 		AllowSourceWrites: server.Policy.AllowSourceWrites,
 		AllowDestructive:  server.Policy.AllowDestructive,
 		Outcome:           s.ruled(c),
-		OwnerFallback:     s.g.ruling().fallback,
-		Least:             s.g.ruling().least[class.Permission],
+		OwnerFallback:     s.g.ruling().Fallback,
+		Least:             s.g.ruling().Least[class.Permission],
 		Ready:             policy.Ready,
 		Taint:             s.taintOf(c),
 	}
@@ -141,7 +141,7 @@ func (s *Session) facts(c *call) policy.Call {
 		facts.Nearest = s.nearest(at, c.name)
 	}
 	owner := server.Policy.Limits()
-	owner.Spend = s.g.ruling().spend
+	owner.Spend = s.g.ruling().Spend
 	at.now.Fill(&facts, owner)
 	facts.InSlice = facts.Limits.RequiredDomains.Admits(class.Domains)
 	facts.Left = at.left(facts.Limits.Spend)
@@ -170,7 +170,7 @@ func (s *Session) reach(c *call) policy.Level {
 // ruled holds the owner's rules against a call, and against the same call as if
 // those had made it whom the session works for.
 func (s *Session) ruled(c *call) policy.Outcome {
-	rules, own := s.g.ruling().rules, s.rank()
+	rules, own := s.g.ruling().Rules, s.rank()
 	out := rules.Evaluate(s.request(c, own))
 	for _, over := range s.who.Over {
 		if over != own {
@@ -194,7 +194,7 @@ func (s *Session) request(c *call, of Rank) policy.Request {
 	if c.unseen {
 		return q
 	}
-	if paths := s.g.ruling().rules.Paths(q); len(paths) > 0 {
+	if paths := s.g.ruling().Rules.Paths(q); len(paths) > 0 {
 		q.Resolved = s.g.server(c.entry.ID.Server).resolved(s.g.opts.Resolve, paths)
 	}
 	return q

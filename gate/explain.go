@@ -22,7 +22,7 @@ func (s *Session) Explain(ctx context.Context, name string, args json.RawMessage
 	}
 	facts, _ := s.decide(ctx, c)
 	facts.Reach = s.reach(c)
-	return policy.Explain(s.g.ruling().rules, s.request(c, s.rank()), facts), nil
+	return policy.Explain(s.g.ruling().Rules, s.request(c, s.rank()), facts), nil
 }
 
 // Facts returns what a call of a tool of the given class would be judged by

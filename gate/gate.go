@@ -120,18 +120,35 @@ type Profile struct {
 	Enforce   bool                 // slice: enforce
 }
 
+// Settings is what the owner says and a running gate may be told anew; see
+// [Gate.Rule]. Every field without "may" must be set.
+type Settings struct {
+	Servers  []Server
+	LeftOut  map[string]string  // why, of servers that cannot be used as they are configured; a profile may name them
+	Profiles map[string]Profile // "" is the default one
+	Rules    *policy.Rules      // may be nil: no rules
+	Fallback engagement.GateFallback
+	Least    map[engagement.Permission]policy.Level // may lack classes: their default
+	Spend    engagement.Spend                       // for each session
+	Bars     engagement.Bars
+	// PolicyVersion is a digest of the owner's policy; an approval holds only
+	// while it stays.
+	PolicyVersion string
+	// KeepArguments has the audit log keep the arguments of calls, without what
+	// looks like a secret; else only their digests are in it.
+	KeepArguments bool
+	Waits         map[string]time.Duration // by the name a client was started under, instead of Options.Wait
+	// Taint is what becomes of a call that sends out of a conversation that read
+	// private and foreign content, which Options.Taints keeps.
+	Taint  policy.TaintMode
+	Keeper Keeper // may be nil: no copies are taken
+}
+
 // Options is everything a [Gate] is handed. Every field without "may" must be
 // set; the gate changes none of them.
 type Options struct {
 	Name, Version string // how the gate names itself to clients
-	Servers       []Server
-	LeftOut       map[string]string  // why, of servers that cannot be used as they are configured; a profile may name them
-	Profiles      map[string]Profile // "" is the default one
-	Rules         *policy.Rules      // may be nil: no rules
-	Fallback      engagement.GateFallback
-	Least         map[engagement.Permission]policy.Level // may lack classes: their default
-	Spend         engagement.Spend                       // for each session
-	Bars          engagement.Bars
+	Settings
 
 	Caller     Caller
 	Audit      Recorder
@@ -140,7 +157,6 @@ type Options struct {
 	Inbox      Inbox
 	Forms      Forms
 	Sessions   Sessions
-	Keeper     Keeper // may be nil: no copies are taken
 	Journal    Journal
 	// Reach returns the best proof that an enrolled key can give now, L0 where
 	// there is none.
@@ -152,12 +168,6 @@ type Options struct {
 	// Stored reports whether there is anything in the store to look at, so that
 	// a gate that never asked opens none.
 	Stored func() bool
-	// PolicyVersion is a digest of the owner's policy; an approval holds only
-	// while it stays.
-	PolicyVersion string
-	// KeepArguments has the audit log keep the arguments of calls, without what
-	// looks like a secret; else only their digests are in it.
-	KeepArguments bool
 	// Quiet says that whoever runs the gate tells of tools that are held, so that
 	// the log need not.
 	Quiet bool
@@ -171,11 +181,10 @@ type Options struct {
 	Now     func() time.Time
 	Rand    io.Reader // for ids; crypto/rand.Reader outside tests
 
-	Waits     map[string]time.Duration // by the name a client was started under, instead of Wait
-	Wait      time.Duration            // how long a person is waited for while a call is held open
-	Expires   time.Duration            // how long a question lasts where nothing is held open
-	FirstList time.Duration            // how long a list, and a call of a tool nobody knows yet, waits for servers that start
-	FirstFind time.Duration            // how long a search does
+	Wait      time.Duration // how long a person is waited for while a call is held open
+	Expires   time.Duration // how long a question lasts where nothing is held open
+	FirstList time.Duration // how long a list, and a call of a tool nobody knows yet, waits for servers that start
+	FirstFind time.Duration // how long a search does
 
 	// Kept is where results are kept that are large or may not leave. It may be
 	// nil: what may not leave is gone then, and what is large passes.
@@ -187,15 +196,12 @@ type Options struct {
 	// Clients are the limits within which tools are listed, by Identity.Client.
 	// A client that is not among them is given definitions as they are.
 	Clients map[string]catalog.Limits
-	// Taint is what becomes of a call that sends out of a conversation that read
-	// private and foreign content, which Taints keeps; may be nil: off.
-	Taint  policy.TaintMode
-	Taints Taints
+	Taints  Taints // may be nil: Taint is off then
 }
 
 // Gate is what all sessions of a process share. Safe for concurrent use.
 type Gate struct {
-	opts   Options // what may be told anew is in owner
+	opts   Options // its Settings as they were at first: those that hold are in owner
 	owner  atomic.Pointer[ruling]
 	set    atomic.Pointer[catalog.Set] // of every server; replaced whole
 	states atomic.Pointer[map[catalog.ToolID]catalog.State]
@@ -229,7 +235,7 @@ func New(opts Options) (*Gate, error) {
 
 // Check says what is wrong with the servers and profiles, which [New] and
 // [Gate.Rule] need to be in order.
-func (o Options) Check() error {
+func (o Settings) Check() error {
 	now := o.ruling()
 	if len(now.servers) < len(o.Servers) {
 		return errors.New("two servers go by one name")
@@ -248,7 +254,7 @@ func (o Options) Check() error {
 func (r *ruling) check(p Profile) error {
 	for _, alias := range p.Servers {
 		_, ok := r.servers[alias]
-		if _, left := r.leftOut[alias]; !ok && !left {
+		if _, left := r.LeftOut[alias]; !ok && !left {
 			return fmt.Errorf("there is no server %q", alias)
 		}
 	}
@@ -264,7 +270,7 @@ func (r *ruling) check(p Profile) error {
 func (r *ruling) sole(p Profile) (alias string, err error) {
 	shown := r.of(p)
 	if len(shown) == 0 {
-		for alias := range r.leftOut {
+		for alias := range r.LeftOut {
 			if p.includes(alias) {
 				shown = append(shown, alias)
 			}
@@ -295,7 +301,7 @@ func (p Profile) includes(alias string) bool {
 
 // HasProfile reports whether [Gate.Open] knows a profile.
 func (g *Gate) HasProfile(name string) bool {
-	_, ok := g.ruling().profiles[name]
+	_, ok := g.ruling().Profiles[name]
 	return ok
 }
 

@@ -144,15 +144,19 @@ func newRig(t *testing.T, edit func(*Options)) *rig {
 	owner.Egress = policy.PresetWorkbench.Egress()
 	o := Options{
 		Name: "gate", Version: "1",
-		Servers:  []Server{{Alias: "hub", ID: "hub-id", Launch: "hub-launch", Policy: owner}, {Alias: "mail", ID: "mail-id", Launch: "mail-launch", Policy: owner}},
-		Profiles: map[string]Profile{"": {Authority: engagement.DefaultAuthority()}},
-		Least:    map[engagement.Permission]policy.Level{engagement.Destructive: policy.L0},
-		Bars:     engagement.DefaultBars(),
-		Caller:   r.caller, Audit: r.log, Resolve: func(p string) (string, error) { return p, nil },
+		Settings: Settings{
+			Servers:  []Server{{Alias: "hub", ID: "hub-id", Launch: "hub-launch", Policy: owner}, {Alias: "mail", ID: "mail-id", Launch: "mail-launch", Policy: owner}},
+			Profiles: map[string]Profile{"": {Authority: engagement.DefaultAuthority()}},
+			Least:    map[engagement.Permission]policy.Level{engagement.Destructive: policy.L0},
+			Bars:     engagement.DefaultBars(),
+
+			PolicyVersion: "1",
+		},
+		Caller: r.caller, Audit: r.log, Resolve: func(p string) (string, error) { return p, nil },
 		Log: slog.New(slog.DiscardHandler), Now: r.clock, Rand: newRand(),
 		Inbox: r.inbox, Forms: inbox.NewForms(r.opts), Sessions: r.store, Reach: func() inbox.Level { return r.ring.Reach() },
-		Stored: func() bool { return true }, PolicyVersion: "1",
-		Wait: time.Second, FirstList: time.Second, FirstFind: time.Second,
+		Stored: func() bool { return true },
+		Wait:   time.Second, FirstList: time.Second, FirstFind: time.Second,
 	}
 	if edit != nil {
 		edit(&o)
@@ -754,7 +758,7 @@ func TestTransparentShowsOneServerAsItIs(t *testing.T) {
 	if out := s.Call(t.Context(), Request{Name: "find_tools"}); out.Error == nil {
 		t.Error("a meta tool answers in transparent exposure")
 	}
-	if _, err := New(Options{Servers: []Server{{Alias: "a"}, {Alias: "b"}}, Profiles: map[string]Profile{"": {Exposure: Transparent}}}); err == nil {
+	if _, err := New(Options{Settings: Settings{Servers: []Server{{Alias: "a"}, {Alias: "b"}}, Profiles: map[string]Profile{"": {Exposure: Transparent}}}}); err == nil {
 		t.Error("transparent takes two servers")
 	}
 }

@@ -36,7 +36,7 @@ func (s *Session) event(kind string, c *call, d policy.Decision) audit.Event {
 // owner wants it to: without what looks like a secret. Longer ones are not kept,
 // since a part of them would tell a rule something else.
 func (g *Gate) keptArgs(c *call) json.RawMessage {
-	if !g.ruling().keepArgs || len(c.args) > audit.MaxArgs {
+	if !g.ruling().KeepArguments || len(c.args) > audit.MaxArgs {
 		return nil
 	}
 	clean, _ := artifacts.RedactJSON(orEmpty(c.args))

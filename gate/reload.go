@@ -4,35 +4,21 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/mcp-gate/mcp-gate/catalog"
-	"github.com/mcp-gate/mcp-gate/engagement"
-	"github.com/mcp-gate/mcp-gate/policy"
 )
 
-// ruling is what the owner says, as far as a running gate may be told anew. It
+// ruling is the owner's settings that hold now, and what follows from them. It
 // is immutable and replaced whole.
 type ruling struct {
-	rules    *policy.Rules
-	fallback engagement.GateFallback
-	least    map[engagement.Permission]policy.Level
-	spend    engagement.Spend
-	version  string
-	keepArgs bool
-	bars     engagement.Bars
-	waits    map[string]time.Duration
-	taint    policy.TaintMode
-	keeper   Keeper
-	servers  map[string]Server
-	aliases  []string // of servers, sorted
-	profiles map[string]Profile
-	leftOut  map[string]string // see Options.LeftOut
-	gone     map[string]string // servers that were taken out, by their aliases and their tools' direct names
+	Settings
+	servers map[string]Server // Settings.Servers, by their aliases
+	aliases []string          // of servers, sorted
+	gone    map[string]string // servers that were taken out, by their aliases and their tools' direct names
 }
 
-func (o Options) ruling() *ruling {
-	r := &ruling{rules: o.Rules, fallback: o.Fallback, least: o.Least, spend: o.Spend, version: o.PolicyVersion, keepArgs: o.KeepArguments, bars: o.Bars, waits: o.Waits, taint: o.Taint, keeper: o.Keeper, servers: map[string]Server{}, profiles: o.Profiles, leftOut: o.LeftOut}
+func (o Settings) ruling() *ruling {
+	r := &ruling{Settings: o, servers: map[string]Server{}}
 	for _, s := range o.Servers {
 		r.servers[s.Alias] = s
 	}
@@ -46,14 +32,12 @@ func (g *Gate) ruling() *ruling { return g.owner.Load() }
 // permits nothing.
 func (g *Gate) server(alias string) Server { return g.ruling().servers[alias] }
 
-// Rule tells a running gate what the owner says now: servers, profiles, rules,
-// flags, spend, proof, fallback, waits, taint, bars, the keeper and whether
-// arguments are kept; [Options.Check] has to have passed it. A call
-// that was judged before goes on as it was judged; an approval of before is
-// stale. Of a server that is started in another way than before, and of a new
-// one, nothing counts but what is on record for what it is now. Sessions keep
-// their lists and profiles.
-func (g *Gate) Rule(o Options) {
+// Rule tells a running gate what the owner says now; [Settings.Check] has to have
+// passed it. A call that was judged before goes on as it was judged; an approval
+// of before is stale. Of a server that is started in another way than before, and
+// of a new one, nothing counts but what is on record for what it is now. Sessions
+// keep their lists and profiles.
+func (g *Gate) Rule(o Settings) {
 	next := o.ruling()
 	g.mu.Lock()
 	was := g.ruling()
@@ -133,7 +117,7 @@ func (s *Session) takenOut(name string) error {
 	if !s.profile.includes(alias) {
 		return nil
 	}
-	if why, ok := now.leftOut[alias]; ok {
+	if why, ok := now.LeftOut[alias]; ok {
 		return fmt.Errorf("server %s cannot be used as its owner configured it: %s", alias, why)
 	}
 	if _, ok := now.gone[alias]; ok {
@@ -146,7 +130,7 @@ func (s *Session) takenOut(name string) error {
 // are left out or gone; "" where there is none.
 func (r *ruling) missingOf(name string) string {
 	missing := func(alias string) bool {
-		_, left := r.leftOut[alias]
+		_, left := r.LeftOut[alias]
 		return left || r.gone[alias] == alias
 	}
 	for _, id := range catalog.Spelled(name) {

@@ -25,7 +25,7 @@ func (r *rig) rule(t *testing.T, edit func(*Options)) {
 	if err := o.Check(); err != nil {
 		t.Fatal(err)
 	}
-	r.gate.Rule(o)
+	r.gate.Rule(o.Settings)
 }
 
 func without(alias string) func(*Options) {
@@ -318,7 +318,7 @@ func TestProfilesHoldForNewSessions(t *testing.T) {
 	} {
 		o := r.gate.opts
 		o.Servers = slices.Clone(o.Servers)
-		o.Profiles = r.gate.ruling().profiles
+		o.Profiles = r.gate.ruling().Profiles
 		edit(&o)
 		if err := o.Check(); err == nil {
 			t.Errorf("%s is taken", name)

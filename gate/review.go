@@ -76,7 +76,7 @@ func (s *Session) wayBackOf(c *call) wayBack {
 		}
 	}
 	// What else a tool of another class does, copies of files do not undo.
-	keeper := s.g.ruling().keeper
+	keeper := s.g.ruling().Keeper
 	if c.entry.Class.Permission != engagement.SourceFileWrite || keeper == nil {
 		return wayBack{}
 	}
@@ -307,7 +307,7 @@ func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, er
 	if e.Inverse != nil {
 		return s.undoByCall(ctx, e, canAsk)
 	}
-	keeper := s.g.ruling().keeper
+	keeper := s.g.ruling().Keeper
 	if keeper == nil {
 		return Outcome{}, fmt.Errorf("undo %s: the configuration names no roots any more: put back the folder of its files", e.ID)
 	}

@@ -77,7 +77,7 @@ func (g *Gate) Open(ctx context.Context, who Identity) (*Session, error) {
 
 func (g *Gate) newSession(id string, who Identity) (s *Session, err error) {
 	now := g.ruling()
-	p, ok := now.profiles[who.Profile]
+	p, ok := now.Profiles[who.Profile]
 	if !ok {
 		return nil, fmt.Errorf("there is no profile %q", who.Profile)
 	}

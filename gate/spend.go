@@ -44,7 +44,7 @@ func (u spent) leaves(limit engagement.Spend) engagement.Spend {
 
 // spendLimit is what the session may use up in all.
 func (s *Session) spendLimit() engagement.Spend {
-	return s.g.ruling().spend.Meet(s.authorityNow().Engagement.Limits.Spend)
+	return s.g.ruling().Spend.Meet(s.authorityNow().Engagement.Limits.Spend)
 }
 
 // charge takes one call off what the session may spend. It is the last thing

@@ -55,7 +55,7 @@ func (s *Session) account() string {
 
 // tracks reports whether anybody wants to know what sessions read.
 func (s *Session) tracks() bool {
-	return s.g.opts.Taints != nil && s.g.ruling().taint != policy.TaintOff
+	return s.g.opts.Taints != nil && s.g.ruling().Taint != policy.TaintOff
 }
 
 // sendsOut reports whether a tool can carry data out.
@@ -74,7 +74,7 @@ func (s *Session) taintOf(c *call) policy.Taint {
 	if !s.tracks() {
 		return policy.Taint{Mode: policy.TaintOff}
 	}
-	t := policy.Taint{Mode: s.g.ruling().taint, SendsOut: sendsOut(c.entry)}
+	t := policy.Taint{Mode: s.g.ruling().Taint, SendsOut: sendsOut(c.entry)}
 	marks := s.taint.has()
 	if t.SendsOut && marks != markBoth && !c.unseen && s.g.opts.Stored() {
 		all, err := s.g.opts.Taints.Taint(context.Background(), s.account(), 0)

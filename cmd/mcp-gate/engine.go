@@ -280,10 +280,13 @@ func launchOf(key *inbox.GateKey, s config.Server, up upstream.Server) string {
 func (e *engine) gateOptions(servers []gate.Server, o engineOptions, rec gate.Recorder) gate.Options {
 	return gate.Options{
 		Name: "mcp-gate", Version: version(), Prefix: prefix.Parts{Budget: int(e.cfg.Prefix.Budget)},
-		Servers: servers, LeftOut: refusals(e.cfg), Profiles: e.profiles(o), Rules: e.cfg.Policy.Rules,
-		Fallback: fallbackOf(e.cfg), PolicyVersion: policyVersion(e.cfg), KeepArguments: e.cfg.Audit.KeepArguments, Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
+		Settings: gate.Settings{
+			Servers: servers, LeftOut: refusals(e.cfg), Profiles: e.profiles(o), Rules: e.cfg.Policy.Rules,
+			Fallback: fallbackOf(e.cfg), Least: least(e.cfg.Approval), Spend: e.cfg.Policy.Spend, Bars: e.cfg.Bars,
+			PolicyVersion: policyVersion(e.cfg), KeepArguments: e.cfg.Audit.KeepArguments, Waits: waitsOf(e.cfg), Taint: e.cfg.Taint,
+		},
 		Caller: caller{e.pool, e.discreet}, Audit: rec, Resolve: resolve, Log: e.log, Now: time.Now, Rand: rand.Reader,
-		Taint: e.cfg.Taint, Wait: askWait, Waits: waitsOf(e.cfg), Clients: limitsOf(e.cfg), FirstList: firstList, FirstFind: firstFind,
+		Wait: askWait, Clients: limitsOf(e.cfg), FirstList: firstList, FirstFind: firstFind,
 	}
 }
 

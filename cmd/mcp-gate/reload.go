@@ -232,7 +232,7 @@ func (e *engine) renew(a *app, was, cfg config.Config) (upstream.Renewed, error)
 	for _, alias := range slices.Concat(done.Added, done.Changed, done.Removed) {
 		delete(e.offered, alias)
 	}
-	e.gate.Rule(options)
+	e.gate.Rule(options.Settings)
 	e.inbox.Bound(cfg.Approval.Expires, int(cfg.Approval.Alarm))
 	a.setLevel(cfg.Log, e.o.serving)
 	return done, nil

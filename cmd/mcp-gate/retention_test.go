@@ -27,7 +27,7 @@ func tidying(t *testing.T) *tidier {
 	e.db = store.New(e.home.DB())
 	t.Cleanup(func() { _ = e.db.Close() })
 	g, err := gate.New(gate.Options{
-		Profiles: map[string]gate.Profile{"": {Authority: engagement.DefaultAuthority()}}, Caller: nobody{}, Audit: discard{},
+		Settings: gate.Settings{Profiles: map[string]gate.Profile{"": {Authority: engagement.DefaultAuthority()}}}, Caller: nobody{}, Audit: discard{},
 		Sessions: e.db, Log: e.log, Now: time.Now, Rand: rand.Reader,
 	})
 	if err != nil {
