@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -313,7 +314,7 @@ func (h *HTTP) body(w http.ResponseWriter, r *http.Request, in io.Reader) ([]byt
 		return nil, http.StatusRequestEntityTooLarge, tooLarge("more than ", limit, limit)
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it came; after a fault the deadline stays
-	return body, 0, nil
+	return bytes.TrimPrefix(body, []byte("\ufeff")), 0, nil        // a byte order mark, as at the start of a stream of lines
 }
 
 func tooLarge(atLeast string, size, limit int64) *jsonrpc.Error {

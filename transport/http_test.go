@@ -790,6 +790,16 @@ func TestInitializeThatFailsLeavesNoSession(t *testing.T) {
 	}
 }
 
+func TestBodyBehindAByteOrderMark(t *testing.T) {
+	s := startHTTP(t, &fakeGate{}, Options{}, HTTPOptions{})
+	if a := s.post("\ufeff" + fmt.Sprintf(legacyInit, `{}`)); a.status != 200 || !strings.Contains(a.body, `"serverInfo"`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := s.post("\ufeff\ufeff" + fmt.Sprintf(legacyInit, `{}`)); a.status != 400 {
+		t.Errorf("two marks: %d %s", a.status, a.body)
+	}
+}
+
 func TestOversizeBody(t *testing.T) {
 	s := startHTTP(t, &fakeGate{}, Options{MaxMessage: 1000}, HTTPOptions{})
 	big := callLine("1", "echo", `{"x":"`+strings.Repeat("y", 2000)+`"}`)

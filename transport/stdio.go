@@ -34,7 +34,7 @@ func (s *Server) ServeStdio(ctx context.Context, who gate.Identity, in io.Reader
 	defer end()
 	work, cancel := context.WithCancel(lasting)
 	defer cancel()
-	st := &stdio{c: s.newConn(who), w: jsonrpc.NewLineWriter(out), crew: newCrew()}
+	st := &stdio{c: s.newConn(who), w: jsonrpc.NewLineWriter(out), crew: newCrew(), patience: s.o.Grace}
 	defer st.crew.end()
 	defer st.close()
 	read := make(chan error, 1)
@@ -67,6 +67,9 @@ type stdio struct {
 	w    *jsonrpc.LineWriter
 	crew *crew
 
+	patience time.Duration // how long the reader waits for a client that does not read
+	deaf     bool          // it has waited in vain; the reader's own
+
 	mu      sync.Mutex // guards stopped, so that none is added to running after the wait began
 	stopped bool
 	running sync.WaitGroup // requests and the watch for changes
@@ -80,8 +83,8 @@ func (st *stdio) answer(ctx context.Context, line jsonrpc.Line, _ *jsonrpc.Error
 	return st.w.Send(ctx, line[:]...)
 }
 
-// read takes messages until the stream ends, and never waits for one to be
-// served. The end of the stream is no error.
+// read takes messages until the stream ends, never waits for one to be served,
+// and not for long for room to refuse one. The end of the stream is no error.
 func (st *stdio) read(work, lasting context.Context, r *jsonrpc.LineReader) error {
 	for {
 		line, err := r.Next()
@@ -122,9 +125,20 @@ func (st *stdio) take(work, lasting context.Context, line []byte) {
 	}
 }
 
-// refuse answers a message that is not served.
+// refuse answers a message that is not served. A client that reads nothing holds
+// up the reading of what it sends, but only for a while: that its input ended is
+// seen only behind all of that. Then what is refused stays unanswered until
+// there is room again.
 func (st *stdio) refuse(ctx context.Context, id []byte, e *jsonrpc.Error) {
-	if err := st.w.Send(ctx, jsonrpc.AppendError(nil, id, e)); err != nil {
+	wait := st.patience
+	if st.deaf {
+		wait = 0
+	}
+	ctx, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	err := st.w.Send(ctx, jsonrpc.AppendError(nil, id, e))
+	st.deaf = errors.Is(err, context.DeadlineExceeded)
+	if err != nil {
 		st.c.log.Debug("answer not delivered", "err", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -527,7 +528,7 @@ func BenchmarkStdio(b *testing.B) {
 func TestClientThatReadsNothing(t *testing.T) {
 	const answer = 64 << 10
 	g := &fakeGate{}
-	p := startStdio(t, g, Options{PerClient: 10})
+	p := startStdio(t, g, Options{PerClient: 10, Grace: time.Minute}) // so long it waits before a refusal is dropped
 	p.init(`{}`)
 	if err := p.out.SetReadDeadline(time.Time{}); err != nil {
 		t.Fatal(err)
@@ -557,6 +558,31 @@ func TestClientThatReadsNothing(t *testing.T) {
 	}
 	p.send(`{"jsonrpc":"2.0","id":"after","method":"ping"}`)
 	p.reply(`"after"`)
+}
+
+// TestFloodThatNobodyReads floods the gate with what it refuses, never reads, and
+// hangs up: the end of its input is behind all that it sent.
+func TestFloodThatNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe() // nobody reads it
+		defer outR.Close()
+		s := New(&fakeGate{}, [32]byte{1}, Options{})
+		began := time.Now()
+		done := make(chan error, 1)
+		go func() { done <- s.ServeStdio(t.Context(), stdioIdentity, inR, outW) }()
+		line := []byte("no JSON " + strings.Repeat("x", 100) + "\n")
+		for range 100_000 { // twice what a queue holds, and more
+			if _, err := inW.Write(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		inW.Close()
+		<-done
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("the gate lived on for %v", took)
+		}
+	})
 }
 
 func TestOneClientsShare(t *testing.T) {

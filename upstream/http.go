@@ -258,7 +258,7 @@ func (c *web) body(resp *http.Response, p *pending) (Response, *Error) {
 	case good && len(bytes.TrimSpace(b)) == 0:
 		return Response{}, &Error{Kind: Invalid, Sent: true, Err: fmt.Errorf("HTTP %s without an answer", resp.Status)}
 	}
-	m, err := jsonrpc.Parse(b)
+	m, err := jsonrpc.Parse(bytes.TrimPrefix(b, []byte("\ufeff")))
 	switch {
 	case err != nil && !good, err == nil && !good && m.Error == nil:
 		resp.Body = io.NopCloser(bytes.NewReader(b))

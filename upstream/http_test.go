@@ -270,6 +270,18 @@ func TestHTTPStreamGrammar(t *testing.T) {
 	}
 }
 
+// Some programs begin what they write with a byte order mark.
+func TestHTTPAnswerBehindAByteOrderMark(t *testing.T) {
+	s := newSite(t, handlers{"tools/call": func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, "\ufeff"+`{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{"t":"\ufeffx"}}`)
+	}})
+	r := start(t, Options{}, s.server()).settled()
+	if got, want := r.must("echo", ""), `{"t":"\ufeffx"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestHTTPAnswersThatAreNone(t *testing.T) {
 	say := func(status int, kind, text string) func(http.ResponseWriter, *http.Request, jsonrpc.Message) {
 		return func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
