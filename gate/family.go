@@ -58,11 +58,11 @@ func (g *Gate) join(ctx context.Context, who Identity) (Identity, Given, error) 
 	if who.Profile != "" && who.Profile != of.Profile {
 		return who, given, fmt.Errorf("a session that works for %s has its profile, %q, not %q", who.Parent, of.Profile, who.Profile)
 	}
-	who.Profile, who.Client, who.Conversation = of.Profile, of.Client, parent.account()
+	who.Profile, who.Client, who.Conversation = of.Profile, of.Client, parent.taintAccount()
 	if who.Principal == "" {
 		who.Principal = of.Principal
 	}
-	who.Account = parent.purse()
+	who.Account = parent.spendAccount()
 	who.Over = append(slices.Clone(of.Over), parent.rank())
 	return who, given, nil
 }
@@ -78,7 +78,7 @@ func (g *Gate) Kin(ctx context.Context, more ...string) []string {
 			if err != nil {
 				return // it has left no record
 			}
-			kin[s.purse()] = true
+			kin[s.spendAccount()] = true
 			id = s.who.Parent
 		}
 	}
@@ -98,8 +98,8 @@ func (s *Session) here() bool {
 	return s.g.live[s]
 }
 
-// purse is the account that the session's spend is taken off.
-func (s *Session) purse() string {
+// spendAccount is the account that the session's spend is taken off.
+func (s *Session) spendAccount() string {
 	if s.who.Account != "" {
 		return s.who.Account
 	}

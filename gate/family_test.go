@@ -135,8 +135,8 @@ func TestASessionIsUnderTheRulesOfTheOneItWorksFor(t *testing.T) {
 			if out := through(t, s, "hub/create_issue", `{"title":"x"}`); out.Ask == nil {
 				t.Errorf("%s is not asked about: %s", s.Principal(), out.Result)
 			}
-			if s.account() != parent.account() {
-				t.Errorf("what %s reads taints %q, not %q", s.Principal(), s.account(), parent.account())
+			if s.taintAccount() != parent.taintAccount() {
+				t.Errorf("what %s reads taints %q, not %q", s.Principal(), s.taintAccount(), parent.taintAccount())
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func (s *Session) use(ctx context.Context, req Request) Outcome {
 	if out, ok := s.artifactResource(ctx, req); ok {
 		return out
 	}
-	if out, ok := s.useOwn(req); ok {
+	if out, ok := s.gateAnswer(req); ok {
 		return out
 	}
 	args, alias, e := s.localized(ctx, req)

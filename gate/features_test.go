@@ -130,7 +130,7 @@ func openShop(t *testing.T, edit func(*Options)) (*shop, *rig, *Session) {
 // theirs is a list without the gate's own entries, which stand first.
 func theirs(s *Session, kind Kind, l List) string {
 	items := string(l.Items)
-	for _, own := range s.ownList(kind) {
+	for _, own := range s.gateList(kind) {
 		items = "[" + strings.TrimPrefix(strings.TrimPrefix(items, "["+string(own)), ",")
 	}
 	return items

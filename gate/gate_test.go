@@ -1236,7 +1236,7 @@ func TestReviewNeedsAWayBack(t *testing.T) {
 			if out.Result == nil || decode(t, out).IsError || len(r.caller.calls()) != 1 {
 				t.Errorf("after a yes: %+v, and %d calls", out, len(r.caller.calls()))
 			}
-			if calls, _, err := r.store.Spent(t.Context(), s.purse()); err != nil || calls != 1 {
+			if calls, _, err := r.store.Spent(t.Context(), s.spendAccount()); err != nil || calls != 1 {
 				t.Errorf("%d calls were charged, %v", calls, err)
 			}
 			if now, err := r.store.Ticket(t.Context(), ticket); err != nil || now.State != inbox.Done {

@@ -271,7 +271,7 @@ func (s *Session) newFeatureList(ctx context.Context, kind Kind) List {
 	lists := s.gather(ctx, aliases, kind)
 	out := List{Items: []byte{'['}, TTL: -1}
 	at := s.look()
-	for _, raw := range s.ownList(kind) {
+	for _, raw := range s.gateList(kind) {
 		if len(out.Items) > 1 {
 			out.Items = append(out.Items, ',')
 		}

@@ -19,8 +19,8 @@ import (
 // template.
 const uriScheme = "mcp-gate://"
 
-// ownSchemes are the gate's: no server speaks for it by listing a URI of one.
-var ownSchemes = []string{"gate", "artifact", "mcp-gate"}
+// gateSchemes are the gate's: no server speaks for it by listing a URI of one.
+var gateSchemes = []string{"gate", "artifact", "mcp-gate"}
 
 // outName is what the client calls a prompt, a resource or a template.
 func (s *Session) outName(alias string, kind Kind, key string) string {
@@ -80,7 +80,7 @@ func (s *Session) resource(ctx context.Context, uri string) (alias, own string, 
 		alias, own, ok = strings.Cut(rest, "/")
 		return alias, own, ok && s.shows(alias) && own != ""
 	}
-	if scheme, _, _ := strings.Cut(strings.ToLower(uri), ":"); slices.Contains(ownSchemes, scheme) {
+	if scheme, _, _ := strings.Cut(strings.ToLower(uri), ":"); slices.Contains(gateSchemes, scheme) {
 		return "", "", false
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.g.opts.FirstList)

@@ -20,7 +20,7 @@ type spent struct {
 }
 
 func (s *Session) spent() *spent {
-	calls, bytes, err := s.g.opts.Sessions.Spent(context.Background(), s.purse())
+	calls, bytes, err := s.g.opts.Sessions.Spent(context.Background(), s.spendAccount())
 	if err != nil {
 		s.g.opts.Log.Error("what is left to spend is not known: nothing runs that would be charged", "session", s.id, "error", err)
 	}
@@ -54,7 +54,7 @@ func (s *Session) charge(ctx context.Context) bool {
 	if !limited(limit) {
 		return true
 	}
-	charged, err := s.g.opts.Sessions.ChargeCall(context.WithoutCancel(ctx), s.purse(), limit)
+	charged, err := s.g.opts.Sessions.ChargeCall(context.WithoutCancel(ctx), s.spendAccount(), limit)
 	if err != nil {
 		s.g.opts.Log.Error("a call could not be charged, so it does not run", "session", s.id, "error", err)
 	}
@@ -66,7 +66,7 @@ func (s *Session) chargeBytes(n int64) {
 	if n == 0 || !limited(s.spendLimit()) {
 		return
 	}
-	if err := s.g.opts.Sessions.ChargeBytes(context.Background(), s.purse(), n); err != nil {
+	if err := s.g.opts.Sessions.ChargeBytes(context.Background(), s.spendAccount(), n); err != nil {
 		s.g.opts.Log.Error("a result could not be charged", "session", s.id, "bytes", n, "error", err)
 	}
 }

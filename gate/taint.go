@@ -43,10 +43,10 @@ func (t *taint) has() uint8 {
 	return t.marks
 }
 
-// account is what the session's marks are kept under: the conversation that it
+// taintAccount is what the session's marks are kept under: the conversation that it
 // is a part of, or, where a token is all that is known of its client, the
 // principal and the profile.
-func (s *Session) account() string {
+func (s *Session) taintAccount() string {
 	if s.who.Conversation != "" {
 		return s.who.Conversation
 	}
@@ -77,7 +77,7 @@ func (s *Session) taintOf(c *call) policy.Taint {
 	t := policy.Taint{Mode: s.g.ruling().Taint, SendsOut: sendsOut(c.entry)}
 	marks := s.taint.has()
 	if t.SendsOut && marks != markBoth && !c.unseen && s.g.opts.Stored() {
-		all, err := s.g.opts.Taints.Taint(context.Background(), s.account(), 0)
+		all, err := s.g.opts.Taints.Taint(context.Background(), s.taintAccount(), 0)
 		if err != nil {
 			s.g.opts.Log.Error("what the session has read cannot be told: it is taken for the worst", "error", err)
 			all = markBoth
@@ -128,7 +128,7 @@ func (s *Session) hasRead(ctx context.Context, c *call, classes engagement.Egres
 		return
 	}
 	s.taint.add(marks)
-	all, err := s.g.opts.Taints.Taint(context.WithoutCancel(ctx), s.account(), marks)
+	all, err := s.g.opts.Taints.Taint(context.WithoutCancel(ctx), s.taintAccount(), marks)
 	if err != nil {
 		s.g.opts.Log.Error("what the session has read is known to this process only", "error", err)
 		return

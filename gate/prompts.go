@@ -18,7 +18,7 @@ const (
 	uriPrefix    = "gate://prefix"
 )
 
-var ownEntries = map[Kind][]json.RawMessage{
+var gateEntries = map[Kind][]json.RawMessage{
 	Prompts: {
 		json.RawMessage(`{"name":"prefix","title":"Rules and tool catalogue","description":"The bytes a conversation begins with: who the assistant is, the house rules, and every tool by name and purpose. They stay the same, so that a prompt cache pays."}`),
 		json.RawMessage(`{"name":"subagent_brief","title":"Brief for a sub-agent","description":"The first message of a sub-agent that works behind its parent's prefix.","arguments":[{"name":"task","description":"What it is to do.","required":true},{"name":"role","description":"In which role."},{"name":"for","description":"For whom it works; the main conversation if left out."},{"name":"inputs","description":"A JSON value that it is given."},{"name":"tools","description":"Names of the tools it may call, with commas between; the read-only ones if left out."}]}`),
@@ -28,16 +28,16 @@ var ownEntries = map[Kind][]json.RawMessage{
 	},
 }
 
-// ownList is what the gate itself has of a kind.
-func (s *Session) ownList(kind Kind) []json.RawMessage {
+// gateList is what the gate itself has of a kind.
+func (s *Session) gateList(kind Kind) []json.RawMessage {
 	if s.profile.Exposure == Transparent {
 		return nil
 	}
-	return ownEntries[kind]
+	return gateEntries[kind]
 }
 
-// useOwn answers for the gate's own prompts and resource.
-func (s *Session) useOwn(req Request) (Outcome, bool) {
+// gateAnswer answers for the gate's own prompts and resource.
+func (s *Session) gateAnswer(req Request) (Outcome, bool) {
 	if s.profile.Exposure == Transparent {
 		return Outcome{}, false
 	}
