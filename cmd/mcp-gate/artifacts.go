@@ -111,6 +111,7 @@ func (k *kept) Read(ctx context.Context, id, principal string, allowed engagemen
 	if err != nil {
 		return artifacts.Slice{}, err
 	}
+	defer threads.atWork()() // a query may walk all of it
 	return s.Read(ctx, id, principal, allowed, q)
 }
 

@@ -548,8 +548,8 @@ func (c caller) Call(ctx context.Context, server, method string, params json.Raw
 	of := gate.TermsOf(ctx)
 	req := upstream.Request{Method: method, Params: params, Progress: progress, Owner: sessionOf(ctx), Launch: of.Launch, Capabilities: of.Capabilities, LogLevel: of.LogLevel}
 	resp, err := c.pool.Call(ctx, server, req)
-	if len(resp.Result) >= largeAnswer || len(params) >= largeAnswer {
-		threads.large()
+	if size := max(len(resp.Result), len(params)); size >= largeAnswer {
+		threads.large(size)
 	}
 	if err := c.answered(resp, err); err != nil {
 		return nil, err

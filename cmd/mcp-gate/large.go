@@ -12,8 +12,13 @@ import (
 // ones should have to wait for it.
 const largeAnswer = 128 << 10
 
-// calm is how long nothing large has come before small calls have it to themselves.
-const calm = time.Second
+// calm is how long nothing large is at work before small calls have it to themselves.
+// An answer is at work for as long as it takes to look at it on a busy machine, this
+// much a byte.
+const (
+	calm  = time.Second
+	aByte = 100 * time.Nanosecond
+)
 
 // threads are how many of them run the gate.
 //
@@ -24,7 +29,9 @@ const calm = time.Second
 // Small calls have one, where nothing but streams that can be polled is waited
 // for: what a call's goroutines hand to each other then never wakes a thread,
 // which would cost more than the call, and what several calls have to write comes
-// together. GOMAXPROCS in the environment goes before all of it.
+// together. Beside anything that computes for long one thread would have each of a
+// call's steps wait for 10 ms and more. GOMAXPROCS in the environment goes before all
+// of it.
 var threads = newHands()
 
 type hands struct {
@@ -33,7 +40,8 @@ type hands struct {
 	look  func() int   // how many there are now: a container's limit may change
 
 	sparing atomic.Bool  // one is enough for small calls
-	last    atomic.Int64 // when more were last needed, in nanoseconds
+	until   atomic.Int64 // when more are needed no longer, in nanoseconds
+	long    atomic.Int32 // how much is at work that takes nobody knows how long
 
 	mu  sync.Mutex // held while now changes
 	now atomic.Int32
@@ -48,31 +56,45 @@ func newHands() *hands {
 
 // spare lets small calls have one thread, once the start is over.
 func (h *hands) spare() {
-	h.last.Store(time.Now().UnixNano())
+	h.until.Store(time.Now().Add(calm).UnixNano())
 	h.sparing.Store(!h.fixed && h.all.Load() > 1)
 }
 
 // small is told of every call.
 func (h *hands) small() {
-	if h.sparing.Load() && h.now.Load() > 1 && time.Now().UnixNano()-h.last.Load() > int64(calm) {
+	if h.sparing.Load() && h.now.Load() > 1 && h.long.Load() == 0 && time.Now().UnixNano() > h.until.Load() {
 		h.set(1)
 	}
 }
 
-// large is told of an answer that small ones should not wait for.
-func (h *hands) large() {
-	h.busy()
+// large is told of an answer of so many bytes, which small ones should not wait for.
+func (h *hands) large(size int) {
+	h.busyFor(time.Duration(size) * aByte)
 	if all := h.all.Load(); !h.fixed && h.now.Load() < all+2 {
 		h.set(all + 2)
 	}
 }
 
 // busy is told of other work of which there is more than a call brings.
-func (h *hands) busy() {
+func (h *hands) busy() { h.busyFor(0) }
+
+// atWork is told of what may compute for long, until done is called.
+func (h *hands) atWork() (done func()) {
+	h.long.Add(1)
+	h.busy()
+	return func() {
+		h.busy()
+		h.long.Add(-1)
+	}
+}
+
+func (h *hands) busyFor(d time.Duration) {
 	if !h.sparing.Load() {
 		return
 	}
-	h.last.Store(time.Now().UnixNano())
+	until := time.Now().Add(calm + d).UnixNano()
+	for was := h.until.Load(); was < until && !h.until.CompareAndSwap(was, until); was = h.until.Load() {
+	}
 	if all := h.all.Load(); h.now.Load() < all {
 		h.set(all)
 	}
