@@ -277,6 +277,9 @@ func jsoncError(err error, where *places) *syntaxError {
 	if inner := errors.Unwrap(err); inner != nil {
 		msg = inner.Error()
 	}
+	if strings.HasPrefix(msg, `invalid literal: "`) { // then all of the text, which may be a secret
+		msg = `a text with a line break or another control character, or an escape that JSON does not have: write \n for a line break, \\ for \`
+	}
 	return &syntaxError{where.at(offset), msg}
 }
 
