@@ -511,6 +511,9 @@ func least(approval config.Approval) map[engagement.Permission]policy.Level {
 // it is started in, as servers of files are told where they may work.
 func namesFolder(launch config.Endpoint) bool {
 	return slices.ContainsFunc(launch.Args, func(arg string) bool {
+		if _, value, ok := strings.Cut(arg, "="); ok {
+			arg = value // of a flag
+		}
 		info, err := os.Stat(arg)
 		return filepath.IsAbs(arg) && err == nil && info.IsDir() && filepath.Clean(arg) != filepath.Clean(launch.Cwd)
 	})

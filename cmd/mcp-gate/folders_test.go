@@ -20,6 +20,7 @@ func TestNamesFolder(t *testing.T) {
 	}{
 		"none":            {config.Endpoint{Args: []string{file, "-v"}}, false},
 		"one":             {config.Endpoint{Args: []string{file, dir}}, true},
+		"one in a flag":   {config.Endpoint{Args: []string{"--root=" + dir}}, true},
 		"its own":         {config.Endpoint{Args: []string{dir + "/"}, Cwd: dir}, false},
 		"another":         {config.Endpoint{Args: []string{dir}, Cwd: filepath.Dir(dir)}, true},
 		"a relative one":  {config.Endpoint{Args: []string{"."}}, false},
