@@ -102,7 +102,7 @@ func (g *Gate) Offer(server string, definitions []json.RawMessage) {
 	g.mu.Unlock()
 	if len(now.entries) > 0 {
 		for _, s := range g.Sessions() {
-			s.filled(server)
+			s.noLongerBare(server)
 		}
 	}
 }

@@ -222,14 +222,14 @@ func (s *Session) contentOf(ctx context.Context, a artifacts.Artifact) ([]byte, 
 // judged, shown and frozen afterwards names each with its digest, size and
 // classes; what is sent holds its content. It is false where one cannot be had.
 func (s *Session) withArtifacts(ctx context.Context, c *call) (Outcome, bool) {
-	if c.filled != nil || c.local != nil || c.isAside() || s.profile.Exposure == Transparent || !bytes.Contains(c.args, []byte(artifactKey)) {
+	if c.expanded != nil || c.local != nil || c.isAside() || s.profile.Exposure == Transparent || !bytes.Contains(c.args, []byte(artifactKey)) {
 		return Outcome{}, true
 	}
-	f := &filling{s: s, ctx: ctx}
+	f := &artifactPass{s: s, ctx: ctx}
 	described, err := rewriteAll(c.args, f.describe)
 	if err == nil && len(f.used) > 0 {
 		c.args = described
-		err = s.fill(ctx, c)
+		err = s.insertArtifacts(ctx, c)
 	}
 	switch {
 	case errors.Is(err, artifacts.ErrNotFound):
@@ -242,8 +242,8 @@ func (s *Session) withArtifacts(ctx context.Context, c *call) (Outcome, bool) {
 
 // toSend are the bytes that the upstream gets as arguments.
 func (c *call) toSend() json.RawMessage {
-	if c.filled != nil {
-		return c.filled
+	if c.expanded != nil {
+		return c.expanded
 	}
 	return c.args
 }
@@ -257,8 +257,8 @@ type described struct {
 	Classes []engagement.Egress `json:"egress"`
 }
 
-// filling is one pass over the arguments of a call.
-type filling struct {
+// artifactPass is one pass over the arguments of a call.
+type artifactPass struct {
 	s      *Session
 	ctx    context.Context
 	used   []artifacts.Artifact
@@ -267,7 +267,7 @@ type filling struct {
 }
 
 // describe turns the reference that a model wrote into a description.
-func (f *filling) describe(ref json.RawMessage) (json.RawMessage, error) {
+func (f *artifactPass) describe(ref json.RawMessage) (json.RawMessage, error) {
 	var id string
 	if json.Unmarshal(ref, &id) != nil {
 		return nil, fmt.Errorf(`{"%s": ID} takes an artifact's id`, artifactKey)
@@ -287,7 +287,7 @@ func (f *filling) describe(ref json.RawMessage) (json.RawMessage, error) {
 }
 
 // content turns a description into what it stands for.
-func (f *filling) content(ref json.RawMessage) (json.RawMessage, error) {
+func (f *artifactPass) content(ref json.RawMessage) (json.RawMessage, error) {
 	var d described
 	if err := json.Unmarshal(ref, &d); err != nil {
 		return nil, err
@@ -312,25 +312,25 @@ func (f *filling) content(ref json.RawMessage) (json.RawMessage, error) {
 	return append(base64.StdEncoding.AppendEncode([]byte{'"'}, b), '"'), nil
 }
 
-// fill puts the contents of the artifacts that admitted arguments describe into
-// what is sent: text as text, anything else in base64, and a JSON value as such
-// where only that fits the tool's schema.
-func (s *Session) fill(ctx context.Context, c *call) error {
+// insertArtifacts puts the contents of the artifacts that admitted arguments
+// describe into what is sent: text as text, anything else in base64, and a JSON
+// value as such where only that fits the tool's schema.
+func (s *Session) insertArtifacts(ctx context.Context, c *call) error {
 	if !bytes.Contains(c.args, []byte(artifactKey)) || s.profile.Exposure == Transparent || c.isAside() {
 		return nil
 	}
-	f := &filling{s: s, ctx: ctx}
-	filled, err := rewriteAll(c.args, f.content)
+	f := &artifactPass{s: s, ctx: ctx}
+	expanded, err := rewriteAll(c.args, f.content)
 	if err != nil || len(f.used) == 0 {
 		return err
 	}
-	if c.entry.Fits(filled) != nil {
-		g := &filling{s: s, ctx: ctx, asJSON: true}
+	if c.entry.Fits(expanded) != nil {
+		g := &artifactPass{s: s, ctx: ctx, asJSON: true}
 		if other, err := rewrite(c.args, g.content); err == nil && c.entry.Fits(other) == nil {
-			filled = other
+			expanded = other
 		}
 	}
-	c.filled = filled
+	c.expanded = expanded
 	for _, a := range f.used {
 		c.carried = c.carried.Union(a.Classes)
 	}

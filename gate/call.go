@@ -33,7 +33,7 @@ type call struct {
 	digest   string          // SHA-256 of the canonical arguments
 	meta     json.RawMessage // the client's own _meta keys; nil for none
 	client   Client          // who waits for it; nil where nobody can be asked or told
-	bare     bool            // a resource under its server's own URI
+	ownURI   bool            // a resource was named by its server's own URI
 	progress func(json.RawMessage)
 	canAsk   bool
 	readOnly bool   // it came through call_tool_read
@@ -55,10 +55,10 @@ type call struct {
 	later     bool         // a person wants to decide later
 	away      bool         // nobody waits for the result
 
-	local   func(context.Context) (json.RawMessage, error) // answers it from what the gate keeps; nil for an upstream's
-	origin  *catalog.Entry                                 // of local: the tool whose result is read; nil where there is none any more
-	filled  json.RawMessage                                // args with the contents of the artifacts that they name; nil for none
-	carried engagement.EgressSet                           // the classes of those artifacts
+	local    func(context.Context) (json.RawMessage, error) // answers it from what the gate keeps; nil for an upstream's
+	origin   *catalog.Entry                                 // of local: the tool whose result is read; nil where there is none any more
+	expanded json.RawMessage                                // args with the contents of the artifacts that they name; nil for none
+	carried  engagement.EgressSet                           // the classes of those artifacts
 }
 
 // Call judges and makes one call, or says what stands in its way. It returns
@@ -97,11 +97,11 @@ func (s *Session) Call(ctx context.Context, req Request) Outcome {
 // lookUp finds the tool that a call names directly, and has its arguments in the
 // server's words.
 func (s *Session) lookUp(c *call) {
-	switch w := s.wardrobe(); {
+	switch v := s.clientView(); {
 	case s.profile.Exposure == Meta: // no tool is called by its name
-	case w != nil:
-		c.entry, c.args, c.known = w.called(c.name, c.args)
-		c.strict = w.limits.Strict
+	case v != nil:
+		c.entry, c.args, c.known = v.called(c.name, c.args)
+		c.strict = v.limits.Strict
 	case s.profile.Exposure == Transparent:
 		c.entry, c.known = s.tool(catalog.ToolID{Server: s.sole, Tool: c.name})
 	default:
@@ -166,7 +166,7 @@ func (s *Session) verified(ctx context.Context, c *call, d policy.Decision) poli
 	before := c.entry.Digest
 	now, ok := s.tool(c.entry.ID)
 	if !ok { // its server is another one now, or gone
-		c.known, c.unfit = false, s.takenOut(c.entry.ID.String())
+		c.known, c.unfit = false, s.whyGone(c.entry.ID.String())
 		_, d = s.decide(ctx, c)
 		return d
 	}
@@ -308,7 +308,7 @@ func (s *Session) outcome(c *call, raw json.RawMessage, err error) (Outcome, aud
 	switch {
 	case said:
 		theirs, gone := cleanedError(theirs)
-		return Outcome{Error: theirs}, audit.Event{Outcome: audit.ToolError, ErrorCode: fmt.Sprint(theirs.Code), Note: takenOut(gone)}
+		return Outcome{Error: theirs}, audit.Event{Outcome: audit.ToolError, ErrorCode: fmt.Sprint(theirs.Code), Note: metaNote(gone)}
 	case err != nil:
 		return s.lost(c, err)
 	}
@@ -320,11 +320,11 @@ func (s *Session) outcome(c *call, raw json.RawMessage, err error) (Outcome, aud
 	if failed(raw) {
 		e.Outcome = audit.ToolError
 	}
-	e.Note = takenOut(gone)
+	e.Note = metaNote(gone)
 	return Outcome{Result: result}, e
 }
 
-func takenOut(gone []string) string {
+func metaNote(gone []string) string {
 	if gone == nil {
 		return ""
 	}

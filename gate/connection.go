@@ -72,10 +72,10 @@ func (s *Session) answer(ctx context.Context, server, method string, params json
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("the client of this connection cannot be asked for %s now", method)}
 }
 
-// parted ends the session's own connections once it is over. A call that was
-// let through before, and one that a stand-in makes for a session that is gone,
-// would else leave theirs.
-func (s *Session) parted(server string) {
+// leaveIfEnded ends the session's own connections where the session has ended. It is
+// for calls that end later than their session: those that were under way, and those
+// that are run for a session that is gone. Each may have opened a connection.
+func (s *Session) leaveIfEnded(server string) {
 	if !s.g.server(server).Own {
 		return
 	}

@@ -48,7 +48,7 @@ func (s *Session) stubOf(c *call, t inbox.Ticket, waits string) Outcome {
 // last steps.
 func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 	c.allowed = policy.Level(t.Level)
-	if err := s.fill(ctx, c); err != nil {
+	if err := s.insertArtifacts(ctx, c); err != nil {
 		c.unfit = fmt.Errorf("an artifact among its arguments: %w", err)
 		return s.endStale(ctx, c, t, policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "artifact", About: policy.About{Tool: c.entry.ID}})
 	}
@@ -304,20 +304,21 @@ func (g *Gate) recordEnd(t inbox.Ticket) {
 	g.writeDown(e)
 }
 
-// outlived ends an allowed call whose server is not what it was when its session,
-// which still lives here, asked. Any other is another gate's to run.
-func (g *Gate) outlived(ctx context.Context, t inbox.Ticket) bool {
+// endIfServerChanged ends an allowed call that a session of this process asked for:
+// its server is not started as it was then. A call of another process's session is
+// left to that process. It reports whether it ended the call.
+func (g *Gate) endIfServerChanged(ctx context.Context, t inbox.Ticket) bool {
 	s, err := g.session(ctx, t.Binding.Session)
 	if err != nil || !s.here() {
 		return false
 	}
-	s.endStale(ctx, s.frozen(t), t, outlives(t))
+	s.endStale(ctx, s.frozen(t), t, serverChanged(t))
 	return true
 }
 
-// outlives is the end of an allowed call whose server is started in another way
-// than when a person was asked: its card spoke of what was there then.
-func outlives(t inbox.Ticket) policy.Decision {
+// serverChanged refuses an allowed call whose server is started in another way than
+// when a person was asked. They said yes to the server of that time.
+func serverChanged(t inbox.Ticket) policy.Decision {
 	return policy.Decision{Verdict: policy.Deny, Code: policy.CodeStale, Rule: "ticket", About: policy.About{Tool: t.View.Tool, Class: t.View.Class, Ticket: t.ID}}
 }
 
@@ -326,7 +327,7 @@ func outlives(t inbox.Ticket) policy.Decision {
 func (g *Gate) runTicket(ctx context.Context, t inbox.Ticket) bool {
 	server, ok := g.ruling().servers[t.View.Tool.Server]
 	if !ok || server.ID != t.Binding.Server || server.Launch != t.Launch && !g.opts.Person {
-		return g.outlived(ctx, t)
+		return g.endIfServerChanged(ctx, t)
 	}
 	if t.View.Tool.Tool != artifactsRead && !g.verify(ctx, server.Alias) {
 		return false // its server has not shown what would run; later

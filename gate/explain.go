@@ -18,7 +18,7 @@ func (s *Session) Explain(ctx context.Context, name string, args json.RawMessage
 	}
 	c := &call{name: name, args: args, unseen: args == nil, canAsk: canAsk, entry: entry, known: known && s.shows(entry.ID.Server)}
 	if !c.known {
-		c.entry = nobodys(name)
+		c.entry = unknownEntry(name)
 	}
 	facts, _ := s.decide(ctx, c)
 	facts.Reach = s.reach(c)

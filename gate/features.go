@@ -70,7 +70,7 @@ func (s *Session) use(ctx context.Context, req Request) Outcome {
 	}
 	c := s.aside(alias, req.Method, args)
 	c.id, c.meta, c.progress, c.canAsk, c.client = s.nextCall(), req.Meta, req.Progress, req.CanAsk, req.Client
-	c.bare = !strings.HasPrefix(req.Name, uriScheme)
+	c.ownURI = !strings.HasPrefix(req.Name, uriScheme)
 	return s.road(ctx, c)
 }
 

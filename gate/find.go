@@ -83,14 +83,14 @@ func (s *Session) callTool(ctx context.Context, req Request) Outcome {
 		if _, err := s.unheard(id.Server); err != nil {
 			return s.unknowable(c, id, err)
 		}
-		c.entry, c.unfit = nobodys(name), s.whyNobodys(name)
+		c.entry, c.unfit = unknownEntry(name), s.whyUnknown(name)
 	}
 	return s.road(ctx, c)
 }
 
-// nobodys stands for a tool that there is not, in the log and in what is said of
-// it; a name of any length may have been asked for.
-func nobodys(name string) catalog.Entry {
+// unknownEntry stands in the log and in refusals for a tool that does not exist. The
+// name is the client's and may be of any length, so it is cut.
+func unknownEntry(name string) catalog.Entry {
 	name = strings.ToValidUTF8(name[:min(len(name), 200)], "")
 	id, err := catalog.ParseToolID(name)
 	if err != nil {
@@ -102,7 +102,7 @@ func nobodys(name string) catalog.Entry {
 // meant is the tool that a name would be of a server that the session shows, in
 // whatever spelling; else it stands as it was written.
 func (s *Session) meant(name string) catalog.ToolID {
-	written := nobodys(name).ID
+	written := unknownEntry(name).ID
 	for _, id := range append([]catalog.ToolID{written}, catalog.Spelled(name[:min(len(name), 200)])...) {
 		if s.shows(id.Server) {
 			return id
@@ -174,10 +174,11 @@ func (s *Session) unknowable(c *call, id catalog.ToolID, why error) Outcome {
 	return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeServerDown, Rule: "step6.ready", About: policy.About{Tool: id}})
 }
 
-// whyNobodys says more of a name that is no tool's: that its server was taken
-// out or is none, or that it may be a tool of one of which nothing is known.
-func (s *Session) whyNobodys(name string) error {
-	if gone := s.takenOut(name); gone != nil {
+// whyUnknown says why a name is no tool's: its server was taken out, or there is no
+// such server, or it may be a tool of a server of which nothing is known yet. It is
+// nil where there is no more to say.
+func (s *Session) whyUnknown(name string) error {
+	if gone := s.whyGone(name); gone != nil {
 		return gone
 	}
 	may := append(s.ownersOf(name), s.aliases()...) // the likeliest first
@@ -438,7 +439,7 @@ func (s *Session) unknownName(at *sight, name string) string {
 		return fmt.Sprintf("%v is not called by its own name here: give it to call_tool, or to call_tool_read, as \"name\"", e.ID)
 	}
 	text := fmt.Sprintf("there is no tool %q", name)
-	if why := s.whyNobodys(name); why != nil {
+	if why := s.whyUnknown(name); why != nil {
 		text += ": " + why.Error()
 	}
 	if near := s.nearest(at, name); len(near) > 0 {

@@ -55,7 +55,7 @@ func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
 	f := &flight{s: s, c: c, server: c.entry.ID.Server}
 	s.g.relay.enter(f)
 	defer s.g.relay.leave(f)
-	defer s.parted(f.server)
+	defer s.leaveIfEnded(f.server)
 	ctx = context.WithValue(ctx, flightKey{}, f)
 	params := c.params()
 	for range maxInputRounds {

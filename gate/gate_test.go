@@ -1402,11 +1402,11 @@ func (w twice) Record(e audit.Event) error {
 
 func TestAnInverseIsFilledWholeOrNotAtAll(t *testing.T) {
 	i := &Inverse{Args: json.RawMessage(`{"a":"$args/x~1y/1","b":"plain $args","c":{"d":"$result"}}`)}
-	got, err := i.filled(json.RawMessage(`{"x/y":[0,12345678901234567890]}`), json.RawMessage(`{"r":1}`))
+	got, err := i.argsFor(json.RawMessage(`{"x/y":[0,12345678901234567890]}`), json.RawMessage(`{"r":1}`))
 	if err != nil || string(got) != `{"a":12345678901234567890,"b":"plain $args","c":{"d":{"r":1}}}` {
 		t.Errorf("got %s, %v", got, err)
 	}
-	if got, err := i.filled(json.RawMessage(`{}`), nil); err == nil {
+	if got, err := i.argsFor(json.RawMessage(`{}`), nil); err == nil {
 		t.Errorf("a reference to nothing gives %s", got)
 	}
 }

@@ -203,7 +203,7 @@ func renamed(obj json.RawMessage, member, from, to string) (json.RawMessage, err
 // delocalized gives the URIs in the answer to a resources/read the names that
 // the client knows them by.
 func (s *Session) delocalized(c *call, result json.RawMessage) json.RawMessage {
-	if c.protocolMethod() != "resources/read" || c.bare || s.profile.Exposure == Transparent {
+	if c.protocolMethod() != "resources/read" || c.ownURI || s.profile.Exposure == Transparent {
 		return result
 	}
 	contents, ok, err := strictjson.Get(result, "contents")

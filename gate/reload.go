@@ -102,10 +102,10 @@ func (g *Gate) missing(was, next *ruling) map[string]string {
 	return gone
 }
 
-// takenOut says of a name that there is not, as a client wrote it, whether its
-// server was taken out of the configuration or cannot be used as it stands there;
-// nil where neither is so.
-func (s *Session) takenOut(name string) error {
+// whyGone says why there is no tool of a name, as a client wrote it: its server was
+// taken out of the configuration, or cannot be used as it is configured. It is nil
+// where neither is so.
+func (s *Session) whyGone(name string) error {
 	now := s.g.ruling()
 	alias := now.gone[name]
 	switch {

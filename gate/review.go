@@ -150,16 +150,16 @@ func at(raw json.RawMessage, pointer string) (json.RawMessage, bool) {
 	return raw, true
 }
 
-// filled is an inverse's arguments with the values of one call. A reference to
+// argsFor is an inverse's arguments with the values of one call. A reference to
 // what is not there is an error: half an inverse is none.
-func (i *Inverse) filled(args, result json.RawMessage) (json.RawMessage, error) {
+func (i *Inverse) argsFor(args, result json.RawMessage) (json.RawMessage, error) {
 	if i.Args == nil {
 		return json.RawMessage("{}"), nil
 	}
-	return fill(i.Args, args, result)
+	return substitute(i.Args, args, result)
 }
 
-func fill(template, args, result json.RawMessage) (json.RawMessage, error) {
+func substitute(template, args, result json.RawMessage) (json.RawMessage, error) {
 	switch template[0] {
 	case '"':
 		var s string
@@ -184,7 +184,7 @@ func fill(template, args, result json.RawMessage) (json.RawMessage, error) {
 			if err != nil {
 				return nil, err
 			}
-			value, err := fill(m.Value, args, result)
+			value, err := substitute(m.Value, args, result)
 			if err != nil {
 				return nil, err
 			}
@@ -200,7 +200,7 @@ func fill(template, args, result json.RawMessage) (json.RawMessage, error) {
 		}
 		out := []byte{'['}
 		for n, item := range list {
-			value, err := fill(item, args, result)
+			value, err := substitute(item, args, result)
 			if err != nil {
 				return nil, err
 			}
@@ -284,7 +284,7 @@ func (s *Session) inverted(e *checkpoint.Entry, inverse *Inverse, c *call, resul
 		e.Note = "it failed, so there is nothing to take back"
 		return checkpoint.EntryVoid
 	}
-	args, err := inverse.filled(c.args, result)
+	args, err := inverse.argsFor(c.args, result)
 	if err != nil {
 		e.Note = "its way back could not be filled in: " + err.Error()
 		return checkpoint.EntryVoid

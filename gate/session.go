@@ -36,12 +36,12 @@ type Session struct {
 	keeping   sync.Mutex // held while its record is written, so that the newest comes last
 	mu        sync.Mutex // guards what follows; never held across a call
 	authority authority
-	kept      bool      // its record is kept up to date
-	wears     *wardrobe // nil where definitions are given as they are
-	bare      []string  // servers that had listed nothing when the list was given
-	wrote     bool      // a write ran
-	unproven  bool      // an answer came that no person gave
-	count     int64     // of calls, for their ids
+	kept      bool        // its record is kept up to date
+	lastView  *clientView // what clientView returned last
+	bare      []string    // servers that had listed nothing when the list was given
+	wrote     bool        // a write ran
+	unproven  bool        // an answer came that no person gave
+	count     int64       // of calls, for their ids
 }
 
 // Open starts a session. An unknown profile, or parent, is an error that names
@@ -158,7 +158,7 @@ func (s *Session) server() About {
 // ownText are the accepted instructions of the one server of a transparent
 // session, as it gave them, or why it has none.
 func (s *Session) ownText() string {
-	if gone := s.takenOut(s.sole); gone != nil {
+	if gone := s.whyGone(s.sole); gone != nil {
 		return "No tools are here: " + gone.Error() + "."
 	}
 	about := s.server()
@@ -256,7 +256,7 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 
 // addReal adds the definitions of the servers' own tools.
 func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
-	set, w, left, at := s.set(), s.wardrobe(), 0, s.look()
+	set, v, left, at := s.set(), s.clientView(), 0, s.look()
 	for i, e := range set.Entries() {
 		f, known := s.judged(&at, e, true)
 		if !known || e.Raw == nil || f.aside && exposure == Direct {
@@ -266,14 +266,14 @@ func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
 		switch first, _ := set.ByDirectName(set.DirectName(i)); {
 		case exposure == Direct && first.ID != e.ID: // two of one name cost a client the whole list
 			err = fmt.Errorf("%v has the same direct name", first.ID)
-		case w != nil:
-			raw, err = w.listed(s, e)
+		case v != nil:
+			raw, err = v.listed(s, e)
 		case exposure == Direct:
 			raw, err = e.Renamed(set.DirectName(i))
 		}
 		switch {
 		case err != nil || exposure != Direct:
-		case w != nil:
+		case v != nil:
 			err = catalog.Listable(raw)
 		default:
 			err = e.Listable()
@@ -296,12 +296,12 @@ func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
 
 // addMeta adds the definitions of the gate's own tools.
 func (s *Session) addMeta(add func(json.RawMessage)) {
-	w := s.wardrobe()
+	v := s.clientView()
 	for _, t := range metaTools {
 		raw := t.raw
-		if w != nil {
+		if v != nil {
 			var err error
-			if raw, err = w.tailoredMeta(t); err != nil {
+			if raw, err = v.metaTool(t); err != nil {
 				s.g.opts.Log.Warn("a tool is left out of the list", "tool", t.name, "error", err)
 				continue
 			}
@@ -328,8 +328,9 @@ func (s *Session) outdated() {
 	}
 }
 
-// filled has a list given anew in which a server that lists tools now had none.
-func (s *Session) filled(server string) {
+// noLongerBare notes that a server lists tools now. Where it had none in the list
+// that the client was given, that list is given anew.
+func (s *Session) noLongerBare(server string) {
 	s.mu.Lock()
 	early := slices.Contains(s.bare, server)
 	s.bare = slices.DeleteFunc(s.bare, func(alias string) bool { return alias == server })
