@@ -182,14 +182,14 @@ func (x *session) initialize(ctx context.Context) error {
 	return x.notify(ctx, "notifications/initialized", nil)
 }
 
-// hasTools reports whether tools/list may be sent. A server that says nothing
-// at all about its capabilities is asked, and may refuse.
+// hasTools reports whether tools/list may be sent. A server that says nothing at
+// all about its capabilities, or that it has nothing, is asked, and may refuse:
+// some declare nothing and list tools all the same.
 func (x *session) hasTools() (has, sure bool) {
-	if len(x.capabilities) == 0 || x.capabilities[0] != '{' {
-		return true, false
+	if x.declares("tools") {
+		return true, true
 	}
-	_, has, err := strictjson.Get(x.capabilities, "tools")
-	return has && err == nil, true
+	return !slices.ContainsFunc([]string{"resources", "prompts", "completions", "logging"}, x.declares), false
 }
 
 // startStuck says that a start took too long.

@@ -29,6 +29,9 @@ const (
 	resumePause = time.Second
 	// maxNotices bounds the POSTs that nobody waits for at one time.
 	maxNotices = 16
+	// lastAnswers is how long requests of a session that the server has forgotten
+	// may still be answered.
+	lastAnswers = time.Second
 )
 
 // web is a connection over streamable HTTP: one POST a message, answered by
@@ -213,10 +216,13 @@ func (c *web) exchange(ctx context.Context, p *pending) (Response, *Error) {
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusNotFound && session != "" && p.method != "initialize" {
 		// The request was refused, not run: it goes out again on the next
-		// session.
+		// session. So will others that are under way: each is told by its own
+		// answer that it did not run.
 		err := errors.New("it no longer knows the session")
 		c.finish(p, Response{}, &Error{Kind: Lost, Err: err})
-		c.fail(err)
+		if c.shut(err) {
+			time.AfterFunc(lastAnswers, func() { c.fail(err) })
+		}
 		return Response{}, nil
 	}
 	if p.method == "initialize" && resp.StatusCode == http.StatusOK {
@@ -565,6 +571,7 @@ func (c *web) refused(resp *http.Response, method string) *Error {
 		e.Err = &ChallengeError{resp.Header.Values("WWW-Authenticate")}
 		return e
 	case wantsToken(resp):
+		text += fmt.Sprintf(", %.300s", printable(resp.Header.Get("WWW-Authenticate"))) // it names the scope
 		e.Hint = "its token has too little scope for this: get one that has more"
 	case resp.StatusCode/100 == 3:
 		text += ", a redirect to " + printable(resp.Header.Get("Location"))

@@ -208,6 +208,81 @@ func TestHTTPSessionLoss(t *testing.T) {
 	}
 }
 
+// Each of the calls that meet the loss at one time is told by its own answer that
+// it did not run, and goes out again.
+func TestHTTPSessionLossOfManyCalls(t *testing.T) {
+	const calls = 8
+	var inits atomic.Int32
+	var all sync.WaitGroup
+	all.Add(calls)
+	s := newSite(t, handlers{
+		"initialize": func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+			w.Header().Set("Mcp-Session-Id", fmt.Sprintf("s%d", inits.Add(1)))
+			reply(w, m, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}`)
+		},
+		"tools/call": func(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) {
+			if r.Header.Get("Mcp-Session-Id") != "s1" {
+				reply(w, m, `{"ok":1}`)
+				return
+			}
+			all.Done()
+			all.Wait()
+			w.WriteHeader(http.StatusNotFound)
+		},
+	})
+	r := start(t, Options{}, s.server()).settled()
+	var wg sync.WaitGroup
+	for range calls {
+		wg.Go(func() {
+			if resp, err := r.tool(t.Context(), "echo", ""); err != nil || string(resp.Result) != `{"ok":1}` {
+				t.Errorf("%s, %v", resp.Result, err)
+			}
+		})
+	}
+	wg.Wait()
+	if inits.Load() != 2 || s.count("tools/call") != 2*calls {
+		t.Errorf("%d sessions, %d calls", inits.Load(), s.count("tools/call"))
+	}
+}
+
+// A call that a server still answers after it forgot the session holds up the next
+// session for a moment only.
+func TestHTTPSessionLossWhileACallHangs(t *testing.T) {
+	var inits atomic.Int32
+	hangs := make(chan struct{})
+	s := newSite(t, handlers{
+		"initialize": func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+			w.Header().Set("Mcp-Session-Id", fmt.Sprintf("s%d", inits.Add(1)))
+			reply(w, m, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}`)
+		},
+		"tools/call": func(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) {
+			switch {
+			case r.Header.Get("Mcp-Session-Id") != "s1":
+				reply(w, m, `{"ok":1}`)
+			case strings.Contains(string(m.Params), "hang"):
+				close(hangs)
+				<-r.Context().Done()
+			default:
+				w.WriteHeader(http.StatusNotFound)
+			}
+		},
+	})
+	r := start(t, Options{}, s.server()).settled()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, err := r.tool(t.Context(), "hang", "")
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != Lost || !e.MayHaveRun() {
+			t.Errorf("the call that hangs: %v", err)
+		}
+	})
+	<-hangs
+	if got := r.must("echo", ""); got != `{"ok":1}` {
+		t.Errorf("got %s", got)
+	}
+	wg.Wait()
+}
+
 // A server that refuses the version and names it among those it takes is asked
 // again, once; one that goes on refusing is an older one.
 func TestHTTPRefusedVersionThatIsTaken(t *testing.T) {
@@ -450,8 +525,43 @@ func TestHTTPTooLittleScope(t *testing.T) {
 	s := newSite(t, handlers{"tools/call": forbid(`Bearer error="insufficient_scope"`)})
 	r := start(t, Options{}, s.server()).settled() // with a token of the owner's, or none
 	resp, err := r.tool(t.Context(), "echo", "")
-	if e := wantKind(t, Refused, resp, err); e != nil && !strings.Contains(e.Hint, "scope") {
+	if e := wantKind(t, Refused, resp, err); e != nil && (!strings.Contains(e.Hint, "scope") || !strings.Contains(e.Error(), `insufficient_scope`)) {
 		t.Errorf("got %v, hint %q", e, e.Hint)
+	}
+}
+
+// A capability that is null is none. A server that declares none at all is asked
+// for its tools, and may refuse.
+func TestHTTPWhoIsAskedForTools(t *testing.T) {
+	for capabilities, want := range map[string]int{
+		`{"tools":{}}`:                1,
+		`{}`:                          1,
+		`{"tools":null}`:              1,
+		`{"experimental":{"x":{}}}`:   1,
+		`{"tools":null,"prompts":{}}`: 0,
+		`{"resources":{}}`:            0,
+	} {
+		for _, refuses := range []bool{false, true} {
+			s := newSite(t, handlers{
+				"initialize": func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+					reply(w, m, `{"protocolVersion":"2025-06-18","capabilities":`+capabilities+`}`)
+				},
+			})
+			declared := strings.HasPrefix(capabilities, `{"tools":{`)
+			tools := want
+			if refuses && !declared {
+				tools = 0
+				s.on["tools/list"] = func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+					w.Header().Set("Content-Type", "application/json")
+					_, _ = w.Write(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no"}))
+				}
+			}
+			r := start(t, Options{}, s.server()).settled()
+			l, listed := r.Listing("a")
+			if !listed || len(l.Tools) != tools || s.count("tools/list") != want {
+				t.Errorf("%s: listed %t, %d tools after %d questions", capabilities, listed, len(l.Tools), s.count("tools/list"))
+			}
+		}
 	}
 }
 

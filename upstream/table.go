@@ -17,8 +17,9 @@ type table struct {
 
 	mu      sync.Mutex // guards what follows
 	waiting map[string]*pending
-	err     error // why the connection is over
-	over    chan struct{}
+	err     error         // why no request may wait any more
+	over    chan struct{} // closed once none does either
+	closed  bool          // over is
 }
 
 func newTable(s *server) *table {
@@ -41,6 +42,7 @@ func (t *table) take(id string) *pending {
 	defer t.mu.Unlock()
 	p := t.waiting[id]
 	delete(t.waiting, id)
+	t.closeIfEmpty()
 	return p
 }
 
@@ -78,15 +80,35 @@ func (t *table) failIdle(err error) bool {
 
 // end is called with mu held.
 func (t *table) end(err error) {
-	if t.err != nil {
-		return
+	if t.err == nil {
+		t.err = err
 	}
-	t.err = err
-	close(t.over)
 	for _, p := range t.waiting {
-		p.settle(Response{}, &Error{Kind: Lost, Sent: true, Err: err})
+		p.settle(Response{}, &Error{Kind: Lost, Sent: true, Err: t.err})
 	}
 	clear(t.waiting)
+	t.closeIfEmpty()
+}
+
+// shut lets no further request wait; the table is over once those that wait
+// have their answers. It reports whether it was open.
+func (t *table) shut(err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil {
+		return false
+	}
+	t.err = err
+	t.closeIfEmpty()
+	return true
+}
+
+// closeIfEmpty is called with mu held.
+func (t *table) closeIfEmpty() {
+	if t.err != nil && len(t.waiting) == 0 && !t.closed {
+		t.closed = true
+		close(t.over)
+	}
 }
 
 func (t *table) why() error {
