@@ -255,7 +255,7 @@ func (s *Session) engaged(now policy.Combined, changes []string) json.RawMessage
 	structured := []byte(`{"engagement":`)
 	whole, err := now.Engagement.AppendCanonical(structured)
 	if err != nil { // an engagement that Combine made always has its words
-		return textResult(true, []string{err.Error()})
+		return textResult(true, []string{err.Error()}, nil)
 	}
 	whole = append(whole, `,"changed":[`...)
 	for i, c := range changes {
@@ -265,7 +265,7 @@ func (s *Session) engaged(now policy.Combined, changes []string) json.RawMessage
 		whole = strictjson.AppendString(whole, c)
 	}
 	whole = fmt.Appendf(whole, `],"tools":%d}`, len(names))
-	return textResult(false, []string{text.String()}, member{"structuredContent", whole})
+	return textResult(false, []string{text.String()}, whole)
 }
 
 // inSlice lists the tools that the required domains bring forward.

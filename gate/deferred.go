@@ -26,9 +26,8 @@ func (s *Session) stub(c *call, t inbox.Ticket) Outcome {
 // stubOf is a stub that says of an allowed call what it waits for.
 func (s *Session) stubOf(c *call, t inbox.Ticket, waits string) Outcome {
 	about := policy.About{Tool: t.View.Tool, Class: t.View.Class, Ticket: t.ID}
-	meta := []byte(`{"mcp-gate/ticket":{"ticket":`)
-	meta = strictjson.AppendString(meta, t.ID)
-	meta = fmt.Appendf(meta, `,"state":"%s","expires":"%s","code":"%s","executed":false}}`, t.State, t.Binding.Expires.Format(time.RFC3339), policy.CodeDeferred)
+	meta := strictjson.AppendString([]byte(`{"ticket":`), t.ID)
+	meta = fmt.Appendf(meta, `,"state":"%s","expires":"%s","code":"%s","executed":false}`, t.State, t.Binding.Expires.Format(time.RFC3339), policy.CodeDeferred)
 	says := policy.CodeDeferred.ForModel(about)
 	switch t.State {
 	case inbox.Approved:
@@ -40,7 +39,7 @@ func (s *Session) stubOf(c *call, t inbox.Ticket, waits string) Outcome {
 	_, schema, _ := strictjson.Get(c.entry.Raw, "outputSchema")
 	e := s.event(audit.Refusal, c, policy.Decision{Verdict: policy.Defer, Code: policy.CodeDeferred, Rule: "ticket"})
 	s.g.writeDown(e)
-	return Outcome{Result: textResult(c.front == "" && schema, []string{text}, member{"_meta", meta})}
+	return Outcome{Result: textResult(c.front == "" && schema, []string{text}, nil, member{metaPrefix + "ticket", meta})}
 }
 
 // dispatch runs a call that a person allowed: it is judged by what holds now,
@@ -121,7 +120,7 @@ func (s *Session) receipt(c *call, out Outcome, e audit.Event) error {
 		_, err = s.g.opts.Inbox.Lose(ctx, c.ticket, "no answer came: "+e.ErrorCode)
 	case out.Error != nil:
 		text := fmt.Sprintf("%v failed: %v", c.entry.ID, out.Error)
-		_, err = s.g.opts.Inbox.Finish(ctx, c.ticket, inbox.Receipt{Failed: true, Result: textResult(true, []string{text})})
+		_, err = s.g.opts.Inbox.Finish(ctx, c.ticket, inbox.Receipt{Failed: true, Result: textResult(true, []string{text}, nil)})
 	default:
 		_, err = s.g.opts.Inbox.Finish(ctx, c.ticket, inbox.Receipt{Failed: e.Outcome == audit.ToolError, Result: out.Result})
 	}
@@ -135,8 +134,7 @@ func (s *Session) deliver(c *call, t inbox.Ticket) Outcome {
 	if !c.known || !leaves {
 		d := policy.Decision{Verdict: policy.Deny, Code: policy.CodeEgress, Rule: "step4.egress", About: policy.About{Tool: t.View.Tool, Egress: c.entry.Class.Egress}}
 		text := fmt.Sprintf("ran, result withheld [%s]: %s", d.Code, d.ForModel())
-		meta := fmt.Appendf(nil, `{"mcp-gate/refusal":{"code":"%s","rule":"%s","ticket":"%s","retryable":false,"executed":true}}`, d.Code, d.Rule, t.ID)
-		return Outcome{Result: textResult(true, []string{text}, member{"_meta", meta})}
+		return Outcome{Result: textResult(true, []string{text}, nil, ranMeta(d.Code, d.Rule, t.ID))}
 	}
 	s.hasRead(context.Background(), c, classes)
 	if _, _, err := s.g.opts.Inbox.Deliver(context.Background(), t.ID); err != nil {
@@ -149,21 +147,7 @@ func (s *Session) deliver(c *call, t inbox.Ticket) Outcome {
 // withTicket is the stored result, marked with when it ran.
 func withTicket(t inbox.Ticket) json.RawMessage {
 	mark := fmt.Appendf(nil, `{"ticket":"%s","state":"%s","ran":"%s","executed":true}`, t.ID, t.State, t.Started.Format(time.RFC3339))
-	meta, ok, err := strictjson.Get(t.Result, "_meta")
-	if err != nil {
-		return t.Result
-	}
-	if !ok || meta[0] != '{' {
-		meta = json.RawMessage("{}")
-	}
-	if meta, err = strictjson.Set(meta, "mcp-gate/ticket", mark); err != nil {
-		return t.Result
-	}
-	marked, err := strictjson.Set(t.Result, "_meta", meta)
-	if err != nil {
-		return t.Result
-	}
-	return marked
+	return withMeta(t.Result, []member{{metaPrefix + "ticket", mark}})
 }
 
 // checkDeferred is the meta tool: what became of a ticket, or its result.
@@ -187,7 +171,7 @@ func (s *Session) checkDeferred(ctx context.Context, req Request) Outcome {
 	structured := fmt.Appendf(nil, `{"ticket":"%s","state":"%s","expires":"%s","note":`, t.ID, t.State, t.Binding.Expires.Format(time.RFC3339))
 	structured = append(strictjson.AppendString(structured, t.Note), '}')
 	s.note(req.Name, text)
-	return Outcome{Result: textResult(false, []string{text}, member{"structuredContent", structured})}
+	return Outcome{Result: textResult(false, []string{text}, structured)}
 }
 
 // sessionRecord is what another process must know of a session to run its

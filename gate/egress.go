@@ -239,11 +239,7 @@ func (p *parcel) withheld(ctx context.Context) json.RawMessage {
 	about := policy.About{Tool: p.c.entry.ID, Egress: p.worst()}
 	said := artifacts.TextBlock(fmt.Sprintf("ran, result withheld [%s]: %s", policy.CodeEgress, policy.CodeEgress.ForModel(about)))
 	block, facts := p.keptWhole(ctx, artifacts.Tables(p.result))
-	return resultOf(true, []json.RawMessage{said, block}, nil, append(facts, executed(policy.CodeEgress, "step4.egress"))...)
-}
-
-func executed(code policy.Code, rule string) member {
-	return member{metaPrefix + "refusal", fmt.Appendf(nil, `{"code":"%s","rule":"%s","retryable":false,"executed":true}`, code, rule)}
+	return resultOf(true, []json.RawMessage{said, block}, nil, append(facts, ranMeta(policy.CodeEgress, "step4.egress", ""))...)
 }
 
 // cut is what may leave of a result that may not leave whole: the parts that
@@ -276,7 +272,7 @@ func (p *parcel) cut(ctx context.Context) json.RawMessage {
 	blocks := slices.Concat([]json.RawMessage{said}, cut.Blocks, facts)
 	isError := cut.IsError || cut.Structured == nil && p.schemaOffered()
 	if isError {
-		metas = append(metas, executed(policy.CodeEgress, "step4.egress"))
+		metas = append(metas, ranMeta(policy.CodeEgress, "step4.egress", ""))
 	}
 	out := resultOf(isError, blocks, cut.Structured, metas...)
 	if len(cut.Blocks) == 0 && cut.Structured == nil {
@@ -407,7 +403,7 @@ func (p *parcel) stubError(out json.RawMessage, metas []member) (json.RawMessage
 		return p.result, nil
 	}
 	text := fmt.Sprintf("ran, result kept [%s]: %s", policy.CodeSize, policy.CodeSize.ForModel(policy.About{Tool: p.c.entry.ID}))
-	return withFirst(out, artifacts.TextBlock(text)), append(metas, executed(policy.CodeSize, "result.size"))
+	return withFirst(out, artifacts.TextBlock(text)), append(metas, ranMeta(policy.CodeSize, "result.size", ""))
 }
 
 // keptAsOne keeps the whole result where it is large without a part that is.
@@ -514,42 +510,6 @@ func withFirst(result, block json.RawMessage) json.RawMessage {
 		return result
 	}
 	return out
-}
-
-// withMeta sets members of a result's "_meta".
-func withMeta(result json.RawMessage, metas []member) json.RawMessage {
-	if len(metas) == 0 {
-		return result
-	}
-	meta := memberOf(result, "_meta")
-	if len(meta) == 0 || meta[0] != '{' {
-		meta = json.RawMessage("{}")
-	}
-	for _, m := range metas {
-		next, err := strictjson.Set(meta, m.name, m.raw)
-		if err != nil {
-			return result
-		}
-		meta = next
-	}
-	out, err := strictjson.Set(result, "_meta", meta)
-	if err != nil {
-		return result
-	}
-	return out
-}
-
-// resultOf is a tool's result of blocks.
-func resultOf(isError bool, blocks []json.RawMessage, structured json.RawMessage, metas ...member) json.RawMessage {
-	b := append([]byte(`{"content":[`), bytes.Join(asBytes(blocks), []byte{','})...)
-	b = append(b, ']')
-	if structured != nil {
-		b = append(append(b, `,"structuredContent":`...), structured...)
-	}
-	if isError {
-		b = append(b, `,"isError":true`...)
-	}
-	return withMeta(append(b, '}'), metas)
 }
 
 // contentsOf is the result of a resources/read of what may leave: the server's

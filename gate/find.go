@@ -371,7 +371,7 @@ func findResult(page []found, from, total int, state policy.ScopeState) json.Raw
 		fmt.Fprintf(&text, ". %d more: cursor %q", total-next, strconv.Itoa(next))
 		list = fmt.Appendf(list, `,"next_cursor":"%d"`, next)
 	}
-	return textResult(false, []string{text.String()}, member{"structuredContent", append(list, '}')})
+	return textResult(false, []string{text.String()}, append(list, '}'))
 }
 
 // loadTools gives definitions byte for byte, each under a line that says what
@@ -412,7 +412,7 @@ func (s *Session) loadTools(ctx context.Context, req Request) Outcome {
 		}
 	}
 	s.note("load_tool", fmt.Sprintf("%d of %d given", loaded, len(names)))
-	return Outcome{Result: textResult(loaded == 0, blocks)}
+	return Outcome{Result: textResult(loaded == 0, blocks, nil)}
 }
 
 // needs is what the states of a tool mean for a call.

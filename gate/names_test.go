@@ -73,6 +73,14 @@ func TestANameStaysInItsField(t *testing.T) {
 	}
 }
 
+// Nor does it break the refusal that programs read.
+func TestARefusalOfAnyNameIsJSON(t *testing.T) {
+	out := wrongShape("hub/a\"b\\", "was given nothing.")
+	if !json.Valid(out.Result) || !strings.Contains(string(out.Result), `"rule":"meta.hub/a\"b\\"`) {
+		t.Errorf("got %s", out.Result)
+	}
+}
+
 // A model is told what the tool takes, in no words of the program's own.
 func TestWrongShapesSayNothingOfGo(t *testing.T) {
 	s := newRig(t, nil).open(t, Identity{})

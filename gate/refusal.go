@@ -22,22 +22,29 @@ func refusal(d policy.Decision, ticket string, why error) json.RawMessage {
 }
 
 func refused(code policy.Code, rule, sentence, ticket string, retryable bool) json.RawMessage {
-	meta := []byte(`{"mcp-gate/refusal":{"code":`)
-	meta = strictjson.AppendString(meta, code.String())
-	meta = append(meta, `,"rule":`...)
-	meta = strictjson.AppendString(meta, rule)
-	if ticket != "" {
-		meta = append(meta, `,"ticket":`...)
-		meta = strictjson.AppendString(meta, ticket)
-	}
-	meta = fmt.Appendf(meta, `,"retryable":%t,"executed":false}}`, retryable)
 	text := fmt.Sprintf("refused [%s]: %s", code, sentence)
-	return textResult(true, []string{text}, member{"_meta", meta})
+	return textResult(true, []string{text}, nil, refusalMeta(code, rule, ticket, retryable, false))
+}
+
+// refusalMeta is the member of "_meta" that tells programs of a refusal. An executed
+// call ran, and only its result was refused. Ticket may be "".
+func refusalMeta(code policy.Code, rule, ticket string, retryable, executed bool) member {
+	raw := strictjson.AppendString([]byte(`{"code":`), code.String())
+	raw = strictjson.AppendString(append(raw, `,"rule":`...), rule)
+	if ticket != "" {
+		raw = strictjson.AppendString(append(raw, `,"ticket":`...), ticket)
+	}
+	raw = fmt.Appendf(raw, `,"retryable":%t,"executed":%t}`, retryable, executed)
+	return member{metaPrefix + "refusal", raw}
+}
+
+// ranMeta is refusalMeta for a call that ran. Calling again would run it again.
+func ranMeta(code policy.Code, rule, ticket string) member {
+	return refusalMeta(code, rule, ticket, false, true)
 }
 
 // wrongShape is the answer to a meta tool's arguments that do not fit it.
 func wrongShape(tool, format string, args ...any) Outcome {
-	text := fmt.Sprintf("refused [%s]: %s %s", policy.CodeArguments, tool, fmt.Sprintf(format, args...))
-	meta := fmt.Appendf(nil, `{"mcp-gate/refusal":{"code":"%s","rule":"meta.%s","retryable":false,"executed":false}}`, policy.CodeArguments, tool)
-	return Outcome{Result: textResult(true, []string{text}, member{"_meta", meta})}
+	sentence := tool + " " + fmt.Sprintf(format, args...)
+	return Outcome{Result: refused(policy.CodeArguments, "meta."+tool, sentence, "", false)}
 }

@@ -1,9 +1,11 @@
 package gate
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
+	"github.com/mcp-gate/mcp-gate/artifacts"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
@@ -11,32 +13,53 @@ import (
 // metaPrefix begins the "_meta" keys that only the gate may write.
 const metaPrefix = "mcp-gate/"
 
-// textResult is a CallToolResult of text blocks. More is appended as further
-// members: pairs of a name and raw JSON.
-func textResult(isError bool, texts []string, more ...member) json.RawMessage {
-	b := []byte(`{"content":[`)
+// textResult is a tool's result of text blocks.
+func textResult(isError bool, texts []string, structured json.RawMessage, metas ...member) json.RawMessage {
+	blocks := make([]json.RawMessage, len(texts))
 	for i, text := range texts {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"type":"text","text":`...)
-		b = strictjson.AppendString(b, text)
-		b = append(b, '}')
+		blocks[i] = artifacts.TextBlock(text)
 	}
+	return resultOf(isError, blocks, structured, metas...)
+}
+
+// resultOf is a tool's result of content blocks. A nil structured is no structured
+// content; metas are the members of its "_meta".
+func resultOf(isError bool, blocks []json.RawMessage, structured json.RawMessage, metas ...member) json.RawMessage {
+	b := append([]byte(`{"content":[`), bytes.Join(asBytes(blocks), []byte{','})...)
 	b = append(b, ']')
+	if structured != nil {
+		b = append(append(b, `,"structuredContent":`...), structured...)
+	}
 	if isError {
 		b = append(b, `,"isError":true`...)
 	}
-	for _, m := range more {
-		b = append(b, ',')
-		b = strictjson.AppendString(b, m.name)
-		b = append(b, ':')
-		b = append(b, m.raw...)
-	}
-	return append(b, '}')
+	return withMeta(append(b, '}'), metas)
 }
 
-// member is one more member of a result.
+// withMeta sets members of a result's "_meta".
+func withMeta(result json.RawMessage, metas []member) json.RawMessage {
+	if len(metas) == 0 {
+		return result
+	}
+	meta := memberOf(result, "_meta")
+	if len(meta) == 0 || meta[0] != '{' {
+		meta = json.RawMessage("{}")
+	}
+	for _, m := range metas {
+		next, err := strictjson.Set(meta, m.name, m.raw)
+		if err != nil {
+			return result
+		}
+		meta = next
+	}
+	out, err := strictjson.Set(result, "_meta", meta)
+	if err != nil {
+		return result
+	}
+	return out
+}
+
+// member is a member of a JSON object.
 type member struct {
 	name string
 	raw  json.RawMessage

@@ -331,7 +331,7 @@ func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, er
 	if err := s.step(ctx, &e, checkpoint.EntryUndone); err != nil {
 		return Outcome{}, err
 	}
-	return Outcome{Result: textResult(false, append([]string{"put back:"}, restored...))}, nil
+	return Outcome{Result: textResult(false, append([]string{"put back:"}, restored...), nil)}, nil
 }
 
 // undoByCall takes a call back by its declared inverse.

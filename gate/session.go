@@ -187,7 +187,7 @@ func (s *Session) Capabilities() json.RawMessage {
 		if err != nil {
 			return json.RawMessage(all)
 		}
-		if !slices.Contains([]string{"tools", "resources", "prompts", "completions", "logging"}, m.Name) {
+		if !slices.Contains([]string{"tools", "resources", "prompts", "completions", "logging"}, m.Name) || string(m.Value) == "null" {
 			continue
 		}
 		if len(b) > 1 {
@@ -195,6 +195,9 @@ func (s *Session) Capabilities() json.RawMessage {
 		}
 		b = append(strictjson.AppendString(b, m.Name), ':')
 		b = append(b, m.Value...)
+	}
+	if len(b) == 1 { // it is asked for its tools all the same
+		b = append(b, `"tools":{}`...)
 	}
 	return append(b, '}')
 }
