@@ -328,7 +328,7 @@ var attempts = []attempt{
 			}
 		}
 	}},
-	{name: "come without a token, or with a cookie", line: "requests refused", try: func(s *scene) {
+	{name: "come without a token, or with a cookie", line: "HTTP request refused: ", try: func(s *scene) {
 		h := s.http()
 		for _, headers := range [][]string{nil, {"Cookie", "__Host-session=" + h.token}} {
 			if status, got := h.send("POST", "/mcp", "", `{}`, headers...); status != http.StatusUnauthorized {

@@ -107,13 +107,23 @@ func (p *Problem) Error() string {
 	}
 	fmt.Fprintf(&b, "rules[%d]", p.Index)
 	if p.Field != "" {
-		b.WriteString("." + p.Field)
+		b.WriteString(".")
+	} else {
+		b.WriteString(": ")
 	}
-	b.WriteString(": " + p.Text)
+	return b.String() + p.Within()
+}
+
+// Within says what is wrong where inside the rule, for rules that stand in no list.
+func (p *Problem) Within() string {
+	text := p.Text
+	if p.Field != "" {
+		text = p.Field + ": " + text
+	}
 	if len(p.Choices) > 0 {
-		b.WriteString(": want one of " + strings.Join(p.Choices, ", "))
+		text += ": want one of " + strings.Join(p.Choices, ", ")
 	}
-	return b.String()
+	return text
 }
 
 // field is a member of a record: its name and where its value goes.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -291,12 +292,25 @@ func pinned(terms inbox.Terms, patterns []string, highest engagement.Permission,
 }
 
 // constraint compiles a constraint on arguments, which is written as in a rule.
+// What is wrong with it is said without that rule, which nobody wrote.
 func constraint(raw json.RawMessage) (*policy.Rules, error) {
-	var args map[string]policy.ArgRecord
-	if err := json.Unmarshal(raw, &args); err != nil {
-		return nil, err
+	if !json.Valid(raw) {
+		return nil, errors.New(`want JSON: constraints by JSON pointer, as in {"/number":{"eq":22}}`)
 	}
-	return policy.Compile([]policy.Record{{Do: policy.DoAllow.String(), Args: args}})
+	var rule policy.Record
+	err := json.Unmarshal(slices.Concat([]byte(`{"args":`), raw, []byte(`}`)), &rule)
+	var rules *policy.Rules
+	if err == nil {
+		rule.Do = policy.DoAllow.String()
+		rules, err = policy.Compile([]policy.Record{rule})
+	}
+	var problem *policy.Problem
+	if many, ok := errors.AsType[*policy.CompileError](err); ok {
+		problem = many.Problems[0]
+	} else if !errors.As(err, &problem) {
+		return rules, err
+	}
+	return nil, errors.New(strings.TrimPrefix(strings.TrimPrefix(problem.Within(), "args."), "args: "))
 }
 
 // recorded holds a grant against a call that was made, in the words of the

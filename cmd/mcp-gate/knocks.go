@@ -81,7 +81,11 @@ func (k *knocks) write() {
 	if k.more == 0 {
 		return
 	}
-	err := k.record(audit.Event{Kind: audit.Refusal, Verdict: "deny", ErrorCode: "401", Rule: "http.token", Note: fmt.Sprintf("%d HTTP requests refused, the last one: %s", k.more, k.last)})
+	note := "1 HTTP request refused: " + k.last
+	if k.more > 1 {
+		note = fmt.Sprintf("%d HTTP requests refused, the last one: %s", k.more, k.last)
+	}
+	err := k.record(audit.Event{Kind: audit.Refusal, Verdict: "deny", ErrorCode: "401", Rule: "http.token", Note: note})
 	if err != nil {
 		k.failed(err)
 	}

@@ -25,10 +25,10 @@ func TestRefusedRequestsShareALine(t *testing.T) {
 		k.refused("a bearer token is required", "127.0.0.1:3")
 		k.flush()
 		want := []string{
-			"1 HTTP requests refused, the last one: this token is not known; from 127.0.0.1:1",
+			"1 HTTP request refused: this token is not known; from 127.0.0.1:1",
 			"999 HTTP requests refused, the last one: this token is not known; from 127.0.0.1:1",
-			"1 HTTP requests refused, the last one: a bearer token is required; from 127.0.0.1:2",
-			"1 HTTP requests refused, the last one: a bearer token is required; from 127.0.0.1:3",
+			"1 HTTP request refused: a bearer token is required; from 127.0.0.1:2",
+			"1 HTTP request refused: a bearer token is required; from 127.0.0.1:3",
 		}
 		if len(notes) != len(want) {
 			t.Fatalf("got %q", notes)
