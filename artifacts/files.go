@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mcp-gate/mcp-gate/internal/durable"
 )
 
 // FileRows keeps rows as one small JSON file each, in the folder rows of the
@@ -86,7 +88,7 @@ func (r *FileRows) write(id string, b []byte, isNew bool) error {
 	if err != nil {
 		return errors.Join(err, r.dir.Remove(temp))
 	}
-	return syncDir(r.dir)
+	return durable.SyncRoot(r.dir)
 }
 
 // Get implements [Rows].
@@ -206,7 +208,7 @@ func (r *FileRows) Delete(_ context.Context, id string) error {
 	if err := r.dir.Remove(rowName(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete row of artifact %s: %w", id, err)
 	}
-	return syncDir(r.dir)
+	return durable.SyncRoot(r.dir)
 }
 
 // Usage implements [Rows].

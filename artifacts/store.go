@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/durable"
 	"github.com/mcp-gate/mcp-gate/internal/ids"
 )
 
@@ -292,7 +293,7 @@ func (s *Store) syncFolder(name string) error {
 	if err != nil {
 		return fmt.Errorf("sync artifacts: %w", err)
 	}
-	return errors.Join(syncDir(sub), sub.Close())
+	return errors.Join(durable.SyncRoot(sub), sub.Close())
 }
 
 func fileName(digest string) string { return "files/" + digest[:2] + "/" + digest }

@@ -23,7 +23,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -466,12 +465,4 @@ func (k *Keeper) sweep(path string, before time.Time) (err error) {
 		return err
 	}
 	return os.Remove(path)
-}
-
-// syncDir makes names in an open directory durable, where the system can.
-func syncDir(d *os.File) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	return d.Sync()
 }

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+
+	"github.com/mcp-gate/mcp-gate/internal/durable"
 )
 
 // Names of files that a restore makes beside the one it restores. They begin
@@ -140,7 +142,7 @@ func (k *Keeper) restore(f File) error {
 	if err := k.putIn(dir, f); err != nil {
 		return err
 	}
-	if err := syncRoot(dir); err != nil {
+	if err := durable.SyncRoot(dir); err != nil {
 		return fmt.Errorf("restore %s: %w", f.Name(), err)
 	}
 	return k.removeDirs(f)
@@ -248,13 +250,4 @@ func (k *Keeper) removeDirs(f File) error {
 		dir.Close()
 	}
 	return nil
-}
-
-func syncRoot(dir *os.Root) error {
-	d, err := dir.Open(".")
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return syncDir(d)
 }

@@ -64,11 +64,20 @@ func beside(path string, content []byte, mode fs.FileMode, put func(temp, path s
 // system can: Windows cannot flush a folder and has a journal for names, and some
 // file systems, those of other machines above all, flush files alone.
 func SyncDir(dir string) error {
+	return flush(func() (*os.File, error) { return os.Open(dir) })
+}
+
+// SyncRoot is [SyncDir] for a folder that is open.
+func SyncRoot(dir *os.Root) error {
+	return flush(func() (*os.File, error) { return dir.Open(".") })
+}
+
+func flush(open func() (*os.File, error)) error {
 	switch runtime.GOOS {
 	case "windows", "plan9", "js", "wasip1":
 		return nil
 	}
-	f, err := os.Open(dir)
+	f, err := open()
 	if err != nil {
 		return err
 	}

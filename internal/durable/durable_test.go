@@ -87,7 +87,12 @@ func TestAFolderThatCannotBeFlushedIsNoFault(t *testing.T) {
 		t.Skipf("%s is no such folder here: %v", folder, err)
 	}
 	_ = f.Close()
-	if err := SyncDir(folder); err != nil {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := errors.Join(SyncDir(folder), SyncRoot(root)); err != nil {
 		t.Error(err)
 	}
 }
