@@ -198,10 +198,16 @@ func TestATransparentServerIsShownAsItIs(t *testing.T) {
 		t.Errorf("capabilities: %s", got)
 	}
 	c.mu.Lock()
-	c.declared["hub"] = `{"tools":{},"tasks":{"list":{}},"prompts":{}}`
+	c.declared["hub"] = `{"tools":{},"tasks":{"list":{}},"resources":null,"prompts":{}}`
 	c.mu.Unlock()
 	if got := string(s.Capabilities()); got != `{"tools":{},"prompts":{}}` {
 		t.Errorf("what the gate does not carry is not declared: %s", got)
+	}
+	c.mu.Lock()
+	c.declared["hub"] = `{"logging":null}`
+	c.mu.Unlock()
+	if got := string(s.Capabilities()); got != `{"tools":{}}` {
+		t.Errorf("a server that declares nothing may have tools: %s", got)
 	}
 }
 
