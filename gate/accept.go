@@ -16,12 +16,12 @@ import (
 // Acceptance is the record of the definitions that a person, or the first
 // sight of a server, accepted. It must be safe for concurrent use.
 type Acceptance interface {
-	// Known returns what is on record for a server, with no look at it. No
-	// entries: nothing was accepted yet. Bare: it was seen, and had no tools, or
-	// was Silent.
+	// Known returns what is on record for a server, without asking the server. No
+	// entries: nothing was accepted yet. Bare: the server was seen and had no tools,
+	// or was Silent.
 	Known(server string) (entries []catalog.Entry, instructions string, bare bool)
-	// Silent notes that a server of which nothing is on record kept a list
-	// waiting in vain, so that the next start does not wait for it again.
+	// Silent records that a list waited in vain for a server of which nothing is on
+	// record, so that the next start does not wait for it again.
 	Silent(server string)
 	// Offer judges what a server shows now against the record, records a first
 	// sight, and returns what Known returns after that.
@@ -38,9 +38,9 @@ type offering struct {
 	live         bool                      // the server has listed its tools since this gate started
 }
 
-// recall takes up what is on record for each server, so that lists and
-// searches need none of them to be up. It reads a file a definition, side by
-// side for the servers: every start waits for it.
+// recall loads what is on record for each server, so that lists and searches need no
+// server to be up. Each definition is a file. The servers' are read side by side, since
+// every start waits for them.
 func (g *Gate) recall() {
 	if g.opts.Acceptance == nil {
 		return
@@ -107,8 +107,9 @@ func (g *Gate) Offer(server string, definitions []json.RawMessage) {
 	}
 }
 
-// bare are the servers of which there is no tool, though they have answered, or
-// were configured while the gate ran.
+// bare returns the servers that have no tools now, but may have some later: those that
+// answered with none, and those that were added while the gate runs and have not
+// answered yet.
 func (g *Gate) bare(servers []string) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,7 +122,7 @@ func (g *Gate) bare(servers []string) []string {
 // toldOf is how many tools of one list the log says something of.
 const toldOf = 20
 
-// judged holds what a server shows against the record.
+// judged compares what a server shows with the record.
 func (g *Gate) judged(s Server, tools []catalog.Tool) offering {
 	g.mu.Lock()
 	before := g.offered[s.Alias].states
@@ -140,7 +141,7 @@ func (g *Gate) judged(s Server, tools []catalog.Tool) offering {
 	if j.Instructions.State == catalog.Accepted {
 		now.whole = j.Instructions.Text
 	}
-	fresh := 0 // that are held now, and were not so before
+	fresh := 0 // tools that are held now and were not held before
 	known := map[catalog.ToolID]bool{}
 	for _, e := range entries {
 		known[e.ID] = true
@@ -173,8 +174,8 @@ func (s Server) owner(tool string) catalog.Override {
 	return s.Owner(tool)
 }
 
-// acceptedBeside are the tools of other servers, whose names nobody may
-// imitate.
+// acceptedBeside are the accepted tools of the other servers. A new tool must not
+// imitate their names.
 func (g *Gate) acceptedBeside(server string) []catalog.Tool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,8 +202,8 @@ func (g *Gate) renew() {
 	g.set.Store(catalog.NewSet(all, metaNames()...))
 }
 
-// pin is how a tool's definition stands to the accepted one. One on record
-// counts until its server has shown another.
+// pin says whether a tool's definition is the accepted one. It is taken to be until the
+// server has shown another.
 func (g *Gate) pin(id catalog.ToolID) policy.Pin {
 	if state, ok := (*g.states.Load())[id]; ok {
 		return policy.Pin(state)
@@ -210,8 +211,8 @@ func (g *Gate) pin(id catalog.ToolID) policy.Pin {
 	return policy.PinAccepted
 }
 
-// Standing says how the definition of a tool stands, and in words for a person
-// why where it is not accepted. It is 0 where the server has shown nothing yet.
+// Standing is the state of a tool's definition, and for a person the reason why it is
+// not accepted. The state is 0 while the server has shown nothing yet.
 func (g *Gate) Standing(id catalog.ToolID) (state catalog.State, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -219,8 +220,8 @@ func (g *Gate) Standing(id catalog.ToolID) (state catalog.State, why string) {
 	return o.states[id], o.why[id]
 }
 
-// verify waits until a server has shown its definitions in the life of this
-// gate, and reports whether it has: what was accepted must be what runs.
+// verify waits until a server has shown its definitions to this gate, and reports
+// whether it has. Nothing runs before: it must be what was accepted.
 func (g *Gate) verify(ctx context.Context, server string) bool {
 	if g.offering(server).live {
 		return true

@@ -48,7 +48,7 @@ func (s *Session) admit(declared json.RawMessage, server, method string, params 
 	return headed(server, params)
 }
 
-// offers reports whether declared capabilities hold what a request needs.
+// offers reports whether a client that declared these capabilities answers a request.
 func offers(declared json.RawMessage, method string, params json.RawMessage) bool {
 	name, _, _ := strings.Cut(method, "/")
 	if _, ok := carries[method]; !ok || !slices.Contains([]string{"elicitation", "sampling", "roots"}, name) {
@@ -74,8 +74,8 @@ func offers(declared json.RawMessage, method string, params json.RawMessage) boo
 	return true
 }
 
-// visitable reports whether an elicitation leads a person to no address, or to
-// one that opens as a page and not as a program or a file.
+// visitable reports whether a person may be shown an elicitation: either it has no
+// URL, or its URL opens a web page rather than a program or a file.
 func visitable(elicitation json.RawMessage) bool {
 	if stringOf(orEmpty(elicitation), "mode") != "url" {
 		return true
@@ -84,8 +84,8 @@ func visitable(elicitation json.RawMessage) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
-// headed puts the server's alias before the words it has for a person, who
-// cannot tell them from the gate's own otherwise.
+// headed puts the server's alias before its words for a person, who could not tell
+// them from the gate's own words otherwise.
 func headed(server string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	out, err := strictjson.Set(params, "message", strictjson.AppendString(nil, "["+server+"] "+stringOf(params, "message")))
 	if err != nil {
@@ -94,15 +94,15 @@ func headed(server string, params json.RawMessage) (json.RawMessage, *jsonrpc.Er
 	return out, nil
 }
 
-// What a server may have a client's model say: a client that shows none of it
-// to a person pays for all.
+// How much a server may use the client's model. A client that does not show samplings
+// to a person pays for all of them.
 const (
 	maxSamplings    = 100
 	samplingsWithin = 10 * time.Minute
 )
 
-// samples counts one sampling of a server, against its bound in the session and
-// against what the session may spend, or says why it does not go on.
+// samples counts one sampling of a server against the server's bound in the session
+// and against what the session may spend. An error says which of them is used up.
 func (s *Session) samples(c *call) *jsonrpc.Error {
 	server, now := c.entry.ID.Server, s.g.opts.Now()
 	s.side.mu.Lock()

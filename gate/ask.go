@@ -56,8 +56,8 @@ type Sessions interface {
 	Session(ctx context.Context, id string) (record json.RawMessage, updated time.Time, err error)
 }
 
-// binding is the call as it would be frozen now. Session and expiry are the
-// inbox's to fill in.
+// binding is what an approval of the call would be bound to now. Session and expiry
+// are the inbox's to set.
 func (s *Session) binding(c *call) inbox.Binding {
 	return inbox.Binding{
 		Server: s.g.server(c.entry.ID.Server).ID, Tool: c.entry.ID.Tool, Definition: c.entry.Digest,
@@ -65,13 +65,13 @@ func (s *Session) binding(c *call) inbox.Binding {
 	}
 }
 
-// policyVersion is the digest of what the owner's word on a call is made of.
-// What moves by itself (what is left to spend, who is there) is judged again
-// at dispatch instead.
+// policyVersion is the digest of the policy that a ticket is bound to. What changes by
+// itself, as what is left to spend and who is there, is not in it: that is judged
+// again at dispatch.
 func (s *Session) policyVersion(c *call) string {
 	server := s.g.server(c.entry.ID.Server)
 	b, err := json.Marshal([]any{s.g.ruling().PolicyVersion, server.Policy, server.OnEgress, c.entry.Class.Permission, c.entry.Class.Egress, s.who.Scope})
-	if err != nil { // words that do not marshal are none that a person could approve
+	if err != nil { // no approval holds for such a digest
 		return "unknown: " + err.Error()
 	}
 	digest, err := canonjson.Digest(b)
@@ -81,7 +81,7 @@ func (s *Session) policyVersion(c *call) string {
 	return digest
 }
 
-// inboxCall is what a grant is held against.
+// inboxCall is the call as the inbox compares it with grants.
 func (s *Session) inboxCall(c *call) inbox.Call {
 	return inbox.Call{
 		Tool: c.entry.ID, Server: s.g.server(c.entry.ID.Server).ID, Definition: c.entry.Digest,
@@ -97,8 +97,8 @@ func argsDigest(args json.RawMessage) string {
 	return digest
 }
 
-// matcher holds a grant's patterns and constraints against one call, in the
-// words of the owner's rules.
+// matcher compares a grant's patterns and constraints with one call, as the owner's
+// rules compare theirs.
 type matcher struct {
 	request policy.Request
 	server  Server
@@ -121,8 +121,8 @@ func (s Server) resolved(resolve func(string) (string, error), paths []string) m
 	return found
 }
 
-// follow says where a path leads that the server is given. It is false where only
-// the server knows.
+// follow returns the absolute form of a path that the server is given. It is false
+// where only the server knows what the path is relative to.
 func (s Server) follow(path string) (string, bool) {
 	switch {
 	case catalog.ServerFollows(path):
@@ -161,7 +161,7 @@ func (s *Session) matcher(c *call) matcher {
 	return matcher{s.request(c, s.rank()), s.g.server(c.entry.ID.Server), s.g.opts.Resolve}
 }
 
-// need is the proof that a decision about the call needs.
+// need is the least proof that a decision about the call must have.
 func (s *Session) need(c *call) inbox.Level {
 	least := s.g.ruling().Least[c.entry.Class.Permission]
 	if least == 0 {
@@ -230,8 +230,8 @@ func (s *Session) undoText(c *call, d policy.Decision) string {
 	return s.wayBackOf(c).String()
 }
 
-// ask makes a ticket of the call, or finds the one that an equal call made,
-// and goes on from where that is.
+// ask makes a ticket of the call, or finds the ticket of an equal call, and goes on from
+// the state of that ticket.
 func (s *Session) ask(ctx context.Context, c *call, d policy.Decision) Outcome {
 	if err := s.keep(ctx); err != nil {
 		return s.unrecorded(c, d, err)
@@ -258,7 +258,7 @@ func (s *Session) ask(ctx context.Context, c *call, d policy.Decision) Outcome {
 	return s.goOn(ctx, c, asked.Ticket, d)
 }
 
-// unrecorded refuses a call because nothing can be kept of it.
+// unrecorded refuses a call because it cannot be written down.
 func (s *Session) unrecorded(c *call, d policy.Decision, err error) Outcome {
 	s.g.opts.Log.Error("nothing runs that cannot be written down", "tool", c.entry.ID.String(), "error", err)
 	d.Verdict, d.Code, d.Rule = policy.Deny, policy.CodeAudit, "audit"
@@ -309,8 +309,8 @@ func (s *Session) ended(c *call, t inbox.Ticket) Outcome {
 	return s.refuse(c, d)
 }
 
-// put puts the question to a person: through the client where that can be
-// asked, and in any case in the inbox, where somebody may answer meanwhile.
+// put waits for a person's answer. The question is in the inbox; where the client can
+// ask, it is put to its person as well, and the first answer counts.
 func (s *Session) put(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 	if !s.canAsk(c) {
 		wait, cancel := context.WithTimeout(ctx, s.wait())
@@ -337,22 +337,22 @@ func (s *Session) put(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 	}}
 }
 
-// grantable reports whether a yes for the rest of the session would let an equal
-// call run. Nobody is offered one that the next question makes void.
+// grantable reports whether a yes for the rest of the session would let an equal call
+// run. If the next call would be asked about all the same, such a yes is not offered.
 func (s *Session) grantable(c *call) bool {
 	facts := s.facts(c)
 	facts.Grant = policy.Grant{ID: "for the session", NamesTool: true, Level: policy.L0}
 	return policy.Decide(facts).Grant != ""
 }
 
-// form is what a client shows for a ticket, and what it may offer at most. A card
-// that had no room for the whole call offers no yes.
+// form is what a client shows for a ticket, and the answers that it may offer. Where
+// the message has no room for the whole call there is no yes among them.
 func form(t inbox.Ticket) (message string, offered []inbox.Answer) {
 	message, whole := t.View.Elicitation()
 	return message, inbox.Offered(t.Level, inbox.L0, whole, t.View.Class == engagement.Destructive)
 }
 
-// wait is how long this client bears to have a call held open.
+// wait is how long a call of this client is held open for a person's answer.
 func (s *Session) wait() time.Duration {
 	if wait, ok := s.g.ruling().Waits[s.who.Client]; ok {
 		return wait
@@ -378,7 +378,7 @@ func (s *Session) Resume(ctx context.Context, ticket string, r Reply, again Requ
 		return stale
 	}
 	c := s.frozen(t)
-	c.progress, c.meta, c.client, c.canAsk = again.Progress, again.Meta, again.Client, true // the question did reach the client
+	c.progress, c.meta, c.client, c.canAsk = again.Progress, again.Meta, again.Client, true // the client was asked, so it can ask
 	if s.profile.Exposure != Transparent && isMeta(again.Name) {
 		c.front = again.Name
 	}
@@ -413,8 +413,8 @@ func (s *Session) frozen(t inbox.Ticket) *call {
 	return c
 }
 
-// heard records what a client returned for a question, as far as it is worth
-// anything, and returns the ticket as it is then.
+// heard records what a client answered and returns the ticket as it is then. An answer
+// that no person gave decides nothing.
 func (s *Session) heard(ctx context.Context, c *call, t inbox.Ticket, r Reply) (inbox.Ticket, error) {
 	if r.Action == Elsewhere || r.Action == NoAnswer {
 		return t, nil

@@ -36,8 +36,8 @@ func (s *Session) authorityNow() policy.Combined {
 	return now.combined
 }
 
-// sight is what holds in a session at one moment, beside what is judged: read once
-// for all that is judged together. It is one goroutine's.
+// sight is the authority and spend of a session at one moment. It is read once for many
+// calls that are judged together, as those of a list. One goroutine uses it.
 type sight struct {
 	s     *Session
 	now   policy.Combined
@@ -46,7 +46,7 @@ type sight struct {
 
 func (s *Session) look() sight { return sight{s: s, now: s.authorityNow()} }
 
-// left is what remains of a limit; nothing, where the account cannot be read.
+// left is what remains of a limit. It is nothing where the account cannot be read.
 func (at *sight) left(limit engagement.Spend) engagement.Spend {
 	if !limited(limit) {
 		return engagement.Spend{}
@@ -57,7 +57,7 @@ func (at *sight) left(limit engagement.Spend) engagement.Spend {
 	return at.spent.leaves(limit)
 }
 
-// Engagement is what holds in the session, the owner's limits apart.
+// Engagement is what holds in the session, without the owner's limits.
 func (s *Session) Engagement() engagement.Engagement { return s.authorityNow().Engagement }
 
 // Prompt takes the reading of a prompt, which can only add caution. It reports
@@ -71,15 +71,15 @@ func (s *Session) Prompt(r engagement.Reading) bool {
 	return inForce
 }
 
-// declare takes what the agent says of the work, which can only add caution.
+// declare takes the agent's own reading of the work, which can only add caution.
 func (s *Session) declare(r engagement.Reading) (before, after policy.Combined) {
 	before = s.authorityNow()
 	s.change(func(from policy.Sources) policy.Sources { return from.WithEngage(r) })
 	return before, s.authorityNow()
 }
 
-// change sets where the session's power comes from, here and, where others go by
-// it, in its record.
+// change sets the sources of the session's authority, here and in its record, where the
+// record is kept for other processes.
 func (s *Session) change(to func(from policy.Sources) policy.Sources) {
 	s.mu.Lock()
 	sources := to(s.authority.sources)
@@ -93,9 +93,9 @@ func (s *Session) change(to func(from policy.Sources) policy.Sources) {
 	}
 }
 
-// decide judges a call. Whether it could be made at all, and whether a grant
-// covers it, is looked at only where a person would be asked about it: a call
-// that needs nobody costs no look at the store.
+// decide judges a call. Whether the call could be made at all, and whether a grant
+// covers it, matters only where a person would be asked. Only then is it looked up, so
+// that a call that needs nobody does not read the store.
 func (s *Session) decide(ctx context.Context, c *call) (policy.Call, policy.Decision) {
 	c.launch = s.g.server(c.entry.ID.Server).Launch
 	facts := s.facts(c)
@@ -114,8 +114,8 @@ func (s *Session) decide(ctx context.Context, c *call) (policy.Call, policy.Deci
 	return facts, policy.Decide(facts)
 }
 
-// facts is what the decision about a call depends on, but for what only a
-// question to a person depends on.
+// facts is what the decision about a call depends on, except for what matters only
+// where a person would be asked; see decide.
 func (s *Session) facts(c *call) policy.Call {
 	at := c.at
 	if at == nil {
@@ -152,8 +152,8 @@ func (s *Session) facts(c *call) policy.Call {
 	return facts
 }
 
-// reach is the best proof of a person that some channel can give now: a key
-// that somebody enrolled, else a client that can ask.
+// reach is the best proof of a person that can be had now: by an enrolled key, else by
+// a client that can ask.
 func (s *Session) reach(c *call) policy.Level {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,8 +167,8 @@ func (s *Session) reach(c *call) policy.Level {
 	return best
 }
 
-// ruled holds the owner's rules against a call, and against the same call as if
-// those had made it whom the session works for.
+// ruled evaluates the owner's rules for the caller and for each session above it, and
+// meets the outcomes.
 func (s *Session) ruled(c *call) policy.Outcome {
 	rules, own := s.g.ruling().Rules, s.rank()
 	out := rules.Evaluate(s.request(c, own))
@@ -180,10 +180,11 @@ func (s *Session) ruled(c *call) policy.Outcome {
 	return out
 }
 
-// rank is what the session is to the owner's rules.
+// rank is the session's principal and scope, by which the owner's rules tell callers
+// apart.
 func (s *Session) rank() Rank { return Rank{s.who.Principal, s.who.Scope} }
 
-// request is what the owner's rules look at where a call is somebody's.
+// request is what the owner's rules look at if a call is made by somebody of this rank.
 func (s *Session) request(c *call, of Rank) policy.Request {
 	q := policy.Request{
 		Tool: c.entry.ID, NameUnique: s.set().Unique(c.entry.ID.Tool),
@@ -200,8 +201,8 @@ func (s *Session) request(c *call, of Rank) policy.Request {
 	return q
 }
 
-// readiness says whether a call could be made if a person said yes, and in
-// which way its arguments do not fit.
+// readiness says whether a call could be made if a person said yes. The error says why
+// not.
 func (s *Session) readiness(c *call) (policy.Readiness, error) {
 	if err := s.g.opts.Caller.Up(c.entry.ID.Server); err != nil {
 		return policy.ServerDown, err
@@ -223,7 +224,7 @@ func (s *Session) engage(req Request) Outcome {
 	}
 	before := s.authorityNow()
 	after := before
-	for range strictjson.Walk(orEmpty(req.Args)) { // an empty one says nothing, and so changes nothing
+	for range strictjson.Walk(orEmpty(req.Args)) { // an empty object declares nothing
 		before, after = s.declare(r)
 		break
 	}
@@ -268,7 +269,7 @@ func (s *Session) engaged(now policy.Combined, changes []string) json.RawMessage
 	return textResult(false, []string{text.String()}, whole)
 }
 
-// inSlice lists the tools that the required domains bring forward.
+// inSlice lists the tools of the required domains.
 func (s *Session) inSlice(now policy.Combined) []string {
 	var names []string
 	at := sight{s: s, now: now}

@@ -10,7 +10,8 @@ import (
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
-// flight is a call on its way, as what its server sends finds it.
+// flight is a call in progress. It travels in the context of the call, where it is
+// found again when the server sends something.
 type flight struct {
 	s      *Session
 	c      *call
@@ -19,10 +20,10 @@ type flight struct {
 
 type flightKey struct{}
 
-// Terms are what a [Caller] has to know of the client of a call.
+// Terms tell a [Caller] about the client of a call.
 type Terms struct {
-	Capabilities json.RawMessage // that it declared, for a modern server; "{}" where there is no client
-	LogLevel     string          // the least it wants, for a modern server; "" is none
+	Capabilities json.RawMessage // what the client declared, for a modern server; "{}" where there is no client
+	LogLevel     string          // the least level that the client wants, for a modern server; "" is no logs
 	Session      *Session        // whose call it is; nil for the gate's own
 	Launch       string          // Server.Launch of the server that it was judged for; "" for any
 }
@@ -41,13 +42,13 @@ func TermsOf(ctx context.Context) Terms {
 	return Terms{f.c.client.Declared(), f.s.side.wanted(), f.s, f.c.launch}
 }
 
-// maxInputRounds is how often one call may come back with questions for the
-// client; mcp-go's client has the same bound.
+// maxInputRounds is how often one call may ask its client for more input. The client
+// of mcp-go has the same bound.
 const maxInputRounds = 10
 
-// send sends a call to its server and goes on until there is a result. Where
-// the server needs something of the client first, a modern one says so in its
-// result and is sent the call again with the answers.
+// send sends a call to its server and returns the result. A modern server that needs
+// input of the client first says so in its result; then the client is asked and the
+// call is sent again with the answers.
 func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
 	if c.local != nil {
 		return c.local(ctx)
@@ -84,8 +85,8 @@ func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
 	return nil, fmt.Errorf("server %s still asked for more input after %d rounds", f.server, maxInputRounds)
 }
 
-// protocolMethod is the MCP method of a call. What is no tool stands in the
-// gate's books under its method.
+// protocolMethod is the MCP method of a call. Policy and audit know a call of
+// something other than a tool by its method, in the place of a tool's name.
 func (c *call) protocolMethod() string {
 	if c.isAside() {
 		return c.entry.ID.Tool
@@ -93,7 +94,8 @@ func (c *call) protocolMethod() string {
 	return "tools/call"
 }
 
-// isAside reports whether a call is of something beside the tools.
+// isAside reports whether a call is of something other than a tool: a resource, a
+// prompt, or a message of a server.
 func (c *call) isAside() bool {
 	_, ok := carries[c.entry.ID.Tool]
 	return ok && c.entry.Raw == nil
@@ -106,8 +108,8 @@ func resultType(result json.RawMessage) string {
 	return stringOf(result, "resultType")
 }
 
-// answered puts what a modern server asks for to the client and returns the
-// params of the next try.
+// answered asks the client for what a modern server needs, and returns the params
+// with which the call is sent again.
 func (f *flight) answered(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
 	requests, _, err := strictjson.Get(result, "inputRequests")
 	if err != nil {
@@ -139,7 +141,7 @@ func (f *flight) answered(ctx context.Context, result json.RawMessage) (json.Raw
 	return params, nil
 }
 
-// input puts requests to the client.
+// input judges requests of the server and puts them to the client.
 func (f *flight) input(ctx context.Context, requests json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	requests, err := f.admitted(requests)
 	if err != nil {
@@ -148,8 +150,8 @@ func (f *flight) input(ctx context.Context, requests json.RawMessage) (json.RawM
 	return f.c.client.Input(ctx, requests)
 }
 
-// admitted returns a server's requests as they may go to the client, or the
-// error that one of them may not.
+// admitted judges the requests of a server and returns them as the client gets them.
+// It is an error if one of them may not go to the client.
 func (f *flight) admitted(requests json.RawMessage) (json.RawMessage, error) {
 	out := []byte{'{'}
 	for m, err := range strictjson.Object(requests) {
@@ -182,7 +184,7 @@ func appendRequest(b []byte, method string, params json.RawMessage) []byte {
 	return append(b, '}')
 }
 
-// cannot says that the client is unable to do what a server asks of it.
+// cannot is the error for a request that the client does not offer to answer.
 func (f *flight) cannot(method string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client of this call does not offer " + method}
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
-// watch is a resource of a server, or another thing of its that has a name.
+// watch names one thing of a server: the URI of a resource, or the id of an
+// elicitation.
 type watch struct {
 	server, name string
-	of           *Session // who alone is told of it; nil: whoever shares the connection
+	of           *Session // the session on whose own connection it is; nil where all share one
 }
 
-// watch is something that a server may speak of to this session.
+// watch names a thing of a server as this session's connection knows it.
 func (s *Session) watch(server, name string) watch {
 	w := watch{server: server, name: name}
 	if s.g.server(server).Own {
@@ -74,16 +75,15 @@ func (s *Session) Unsubscribe(ctx context.Context, uri string) *jsonrpc.Error {
 	})
 }
 
-// following is a resource that is followed, or that its server is being asked
-// about.
+// following is a resource that is followed, or for which a request to its server is
+// under way.
 type following struct {
-	n    int           // how often it was asked for
-	busy chan struct{} // closed when the server has answered; nil when it has
+	n    int           // of subscriptions
+	busy chan struct{} // closed once the server has answered; nil while no request is under way
 }
 
-// follow counts one more who follows a resource. The first has the server told;
-// whoever comes meanwhile waits for what comes of it, and tells it himself where
-// that failed.
+// follow counts one more subscription of a resource. The first one has tell ask the
+// server. Others wait for its answer, and ask themselves if it failed.
 func (r *relay) follow(ctx context.Context, w watch, tell func() *jsonrpc.Error) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +114,7 @@ func (r *relay) follow(ctx context.Context, w watch, tell func() *jsonrpc.Error)
 	return e
 }
 
-// unfollow counts one less who follows a resource. The last has the server told.
+// unfollow counts one subscription less. The last one has tell ask the server.
 func (r *relay) unfollow(w watch, tell func() *jsonrpc.Error) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,8 +129,8 @@ func (r *relay) unfollow(w watch, tell func() *jsonrpc.Error) *jsonrpc.Error {
 	return r.busy(f, tell)
 }
 
-// busy tells the server something about a resource while others wait for it.
-// Called with mu held, and not held meanwhile.
+// busy asks the server with tell, and has others wait meanwhile. It is called with mu
+// held, and releases it while it waits.
 func (r *relay) busy(f *following, tell func() *jsonrpc.Error) *jsonrpc.Error {
 	done := make(chan struct{})
 	f.busy = done
@@ -173,8 +173,8 @@ func (d *side) followed() []watch {
 	return all
 }
 
-// updated passes on that a resource is a new one, to those who follow it or
-// what it is a part of.
+// updated tells of a changed resource to the sessions that follow it, or that follow
+// something it is a part of.
 func (g *Gate) updated(server string, of *Session, params json.RawMessage) {
 	uri := stringOf(orEmpty(params), "uri")
 	if uri == "" {
@@ -201,14 +201,14 @@ func (g *Gate) updated(server string, of *Session, params json.RawMessage) {
 	}
 }
 
-// memberOnly is an object of one text.
+// memberOnly is an object with one member, a text.
 func memberOnly(name, text string) json.RawMessage {
 	b := append(strictjson.AppendString([]byte{'{'}, name), ':')
 	return append(strictjson.AppendString(b, text), '}')
 }
 
-// partOf reports whether a URI is another or something below it: servers may
-// tell of a part of what was subscribed to.
+// partOf reports whether a URI is the same as another, or below it. A server may tell
+// of a part of the resource that was subscribed to.
 func partOf(uri, whole string) bool {
 	rest, ok := strings.CutPrefix(uri, whole)
 	return ok && (rest == "" || strings.HasSuffix(whole, "/") || strings.IndexByte("/?#", rest[0]) >= 0)
@@ -220,21 +220,21 @@ type update struct {
 	params json.RawMessage
 }
 
-// updating is what is told of a resource that has changed a moment ago.
+// updating holds back the changes of a resource that follow another too soon.
 type updating struct {
 	pause time.Duration
-	next  *update // what came since
+	next  *update // the change to tell after the pause; nil: none came
 }
 
-// How long a change is kept back where another was just told. A server that goes
-// on costs its client less and less; the last change is always told.
+// How long a change is held back after another was told. The pause grows while the
+// server goes on. The last change is always told.
 const (
 	updatePause    = 250 * time.Millisecond
 	maxUpdatePause = 4 * time.Second
 )
 
-// update tells of a change at once, or, where one was told just now, after a pause
-// and together with what comes until then.
+// update tells of a change at once. Where another was told just now, it tells after a
+// pause, once for all changes of that time.
 func (d *side) update(w watch, u update, tell func(update)) {
 	d.mu.Lock()
 	now := d.updates[w]

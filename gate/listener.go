@@ -12,16 +12,15 @@ import (
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
-// Listener is a stream to a session's client that is open longer than a
-// request.
+// Listener is a stream to a session's client that stays open between requests.
 type Listener struct {
 	// Tell sends a notification. It must not block.
 	Tell func(method string, params json.RawMessage)
-	// Only is what a modern client listens for; nil is everything that is due
-	// to the session, which only one stream gets at a time.
+	// Only is what a modern client listens for. Nil is everything that is due to
+	// the session; of such streams only the first gets it.
 	Only *Filter
-	// Ask puts a server's request that belongs to no call to the client, which
-	// Declared its capabilities; nil where nothing can be asked.
+	// Ask puts a server's request that belongs to no call to the client; nil where
+	// the client cannot be asked. Declared is the client's capabilities object.
 	Ask      func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error)
 	Declared json.RawMessage
 }
@@ -32,21 +31,21 @@ type Filter struct {
 	URIs               []string // resources, as the client names them
 }
 
-// side is what a session keeps of features beside the tools.
+// side is a session's state for resources, prompts, logs and subscriptions.
 type side struct {
 	mu        sync.Mutex                 // guards what follows
 	level     string                     // of logs, "" where the client never said
-	gave      map[Kind][sha256.Size]byte // digests of the lists
+	gave      map[Kind][sha256.Size]byte // digests of the lists that the client was given
 	above     *policy.Combined           // of the session that it works for, at read; see [Session.lately]
 	read      time.Time
-	follows   map[watch]int
+	follows   map[watch]int // number of subscriptions
 	updates   map[watch]*updating
 	listeners []*Listener
 	samplings map[string][]time.Time // of the last samplingsWithin, by server
 }
 
-// Listen has a stream get what servers say outside any request, until end is
-// called.
+// Listen gives a stream the messages of servers that belong to no request, until end
+// is called.
 func (s *Session) Listen(l *Listener) (end func()) {
 	s.side.mu.Lock()
 	defer s.side.mu.Unlock()
@@ -58,9 +57,9 @@ func (s *Session) Listen(l *Listener) (end func()) {
 	}
 }
 
-// tell sends a notification to whoever listens for it: the first stream that
-// takes all, and each modern one that named it. Of is the resource that the
-// client follows, "" where it is about none.
+// tell sends a notification to the streams that listen for it: to the first one that
+// takes everything, and to each modern one that named it. Of is the resource that the
+// client follows, "" if the notification is about none.
 func (d *side) tell(method string, params json.RawMessage, of string) {
 	d.mu.Lock()
 	listeners := slices.Clone(d.listeners)
@@ -101,8 +100,7 @@ func (d *side) asker(method string) *Listener {
 	return nil
 }
 
-// leave ends what the session followed, and the connections that it had for
-// itself.
+// leave ends the session's subscriptions, and the connections of its own.
 func (s *Session) leave() {
 	if l, ok := s.g.opts.Caller.(Leaver); ok {
 		defer l.Leave(s)

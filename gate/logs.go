@@ -12,17 +12,17 @@ import (
 // logLevels are MCP's, least first.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// usualLevel is what a client gets that never said what it wants: what servers
-// tell for others to debug is not for it.
+// usualLevel is the least level for a client that never named one. Debug messages are
+// for the people who wrote the server.
 const usualLevel = "info"
 
-// loud reports whether a message's level is at least the one that is wanted.
+// loud reports whether a message's level is at least the level that is wanted.
 func loud(level, wanted string) bool {
 	return slices.Index(logLevels, level) >= slices.Index(logLevels, wanted)
 }
 
-// wanted is the least level of log messages for a client that says it once for
-// all requests, or never.
+// wanted is the least level of log messages for a client of an earlier revision, which
+// names it once for all requests, or never.
 func (d *side) wanted() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -32,9 +32,8 @@ func (d *side) wanted() string {
 	return d.level
 }
 
-// SetLogLevel is the least level of log messages that a client of an earlier
-// revision wants from now on. Servers are asked for the least that any client
-// wants.
+// SetLogLevel sets the least level of log messages that a client of an earlier revision
+// wants from now on. Servers are asked for the least level that any client wants.
 func (s *Session) SetLogLevel(ctx context.Context, level string) {
 	s.side.mu.Lock()
 	s.side.level = level
@@ -42,8 +41,8 @@ func (s *Session) SetLogLevel(ctx context.Context, level string) {
 	s.g.relevel(ctx)
 }
 
-// relevel asks servers for the least level that any client wants; where none
-// says any more what it wants, for what such clients get.
+// relevel asks servers for the least level that any client wants, or for the usual
+// level where no client names one.
 func (g *Gate) relevel(ctx context.Context) {
 	least := ""
 	for _, other := range g.Sessions() {
@@ -65,10 +64,10 @@ func (g *Gate) relevel(ctx context.Context) {
 	}
 }
 
-// logged passes a log message on: to the client of the call it belongs to;
-// where that cannot be told, to the one client whose calls the server works
-// on, or, when it works on none, to all clients if these are all one
-// principal's. Others must not read what may be about somebody's call.
+// logged passes a log message on, to the client of the call that it belongs to. Where
+// that call is not known, the message goes to the one client whose calls the server is
+// working on. Where the server is working on none, it goes to all clients, provided
+// that they are all one principal's: nobody else may read what may be about a call.
 func (g *Gate) logged(ctx context.Context, server string, params json.RawMessage) {
 	level := stringOf(orEmpty(params), "level")
 	if f, _ := ctx.Value(flightKey{}).(*flight); f != nil {
@@ -116,8 +115,8 @@ func (g *Gate) logged(ctx context.Context, server string, params json.RawMessage
 	}
 }
 
-// log gives a session's client a log message if it wants it and its server's
-// records may leave.
+// log gives a log message to a session's client, if the client wants messages of that
+// level and policy lets the message leave.
 func (s *Session) log(client Client, server, level string, params json.RawMessage) {
 	if client != nil && client.Modern() {
 		if wanted := client.LogLevel(); wanted == "" || !loud(level, wanted) {
@@ -146,7 +145,7 @@ func (s *Session) log(client Client, server, level string, params json.RawMessag
 	}
 }
 
-// namedLogger says in the logger's name which server it is of.
+// namedLogger puts the server's alias before the name of the logger.
 func (s *Session) namedLogger(server string, params json.RawMessage) (json.RawMessage, error) {
 	if s.profile.Exposure == Transparent {
 		return params, nil

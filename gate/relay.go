@@ -11,10 +11,9 @@ import (
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
-// Client is the client of one request while that is under way: what it can be
-// asked for, and what it can be told. A transport gives one with each
-// [Request]. Safe for concurrent use; what comes after the request is over
-// goes nowhere.
+// Client asks and tells the client of one request while that request is under way.
+// A transport gives one with each [Request]. It is safe for concurrent use. Once the
+// request is over, nothing reaches the client any more.
 type Client interface {
 	// Declared is the client's capabilities object, of which elicitation,
 	// sampling and roots count.
@@ -35,8 +34,8 @@ type Client interface {
 	Tell(method string, params json.RawMessage) bool
 }
 
-// Standing is what a [Caller] can do besides, for as long as it is asked to.
-// Without it nothing is followed, and no level of logs is asked for.
+// Standing is the optional part of a [Caller]: requests that hold until they are
+// withdrawn. Without it no resource is followed and no level of logs is asked for.
 type Standing interface {
 	// Subscribe has a server tell of updates of a resource, until Unsubscribe
 	// or the end of the process. The error is as that of Call.
@@ -49,15 +48,15 @@ type Standing interface {
 	Notify(ctx context.Context, server, method string, params json.RawMessage)
 }
 
-// relay is what the gate knows of calls that are on their way, to tell whose
-// are the messages that say nothing of it.
+// relay tracks the calls in progress. A message of a server does not always name the
+// call that it belongs to; then relay finds whom it is for.
 type relay struct {
 	mu      sync.Mutex // guards what follows
 	flights map[*flight]bool
 	follows map[watch]*following // resources that are followed
 	rooted  map[string]bool      // servers that asked for roots
-	opened  []visit              // who was sent to a URL, in order
-	rounds  int64                // for ids
+	opened  []visit              // who was sent to a URL, the oldest first
+	rounds  int64                // counts requests to clients, for their ids
 }
 
 func (r *relay) enter(f *flight) {
@@ -75,7 +74,7 @@ func (r *relay) leave(f *flight) {
 	delete(r.flights, f)
 }
 
-// over returns the calls that a server is working on.
+// over returns the calls in progress that a server is working on.
 func (r *relay) over(server string) []*flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,11 +87,11 @@ func (r *relay) over(server string) []*flight {
 	return fs
 }
 
-// Answer answers a request that a server sent to the gate as to a client. Ctx
-// has the values of the call that it belongs to, where that is known; then the
-// client of that call answers. A question about no call in particular, which
-// roots/list is, goes to the one client that there is. In any other case there
-// is an error at once, so that the server can do without.
+// Answer answers a request of a server. The gate is that server's client, so it asks
+// one of its own clients. Where ctx has the values of a call, that call's client is
+// asked. A roots/list is about no call, so it goes to the one client that offers
+// roots. In any other case there is an error at once, so that the server can do
+// without an answer.
 func (g *Gate) Answer(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	f, _ := ctx.Value(flightKey{}).(*flight)
 	if method == "roots/list" {
@@ -145,7 +144,8 @@ func (f *flight) ask(ctx context.Context, method string, params json.RawMessage)
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the client gave no answer to " + method}
 }
 
-// round names a request for a client, unlike any other of this process.
+// round returns the id of a new request to a client. No other request of this process
+// has it.
 func (r *relay) round() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,9 +153,9 @@ func (r *relay) round() string {
 	return "r" + strconv.FormatInt(r.rounds, 10)
 }
 
-// askAnyone puts a request that belongs to no call to the one client that
-// offers it. Only a client with the owner's own powers says where the owner's
-// servers may work.
+// askAnyone puts a request that belongs to no call to the one client that offers it.
+// The answer says where the owner's servers may work, so only a client with the
+// owner's own powers is asked.
 func (g *Gate) askAnyone(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	var who []*Session
 	var l *Listener
@@ -180,8 +180,8 @@ func (g *Gate) askAnyone(ctx context.Context, server, method string, params json
 	return l.Ask(ctx, method, given)
 }
 
-// RootsChanged tells servers that asked for roots that a client has others
-// now, or has any.
+// RootsChanged tells the servers that asked for roots that the client's roots have
+// changed, or that there is a client with roots now.
 func (s *Session) RootsChanged(ctx context.Context) {
 	standing, ok := s.g.opts.Caller.(Standing)
 	if !ok || s.who.Scope != policy.ScopeAdmin {
@@ -200,8 +200,8 @@ func (s *Session) RootsChanged(ctx context.Context) {
 	}
 }
 
-// Notice takes a notification of a server; ctx as in [Gate.Answer]. It waits for
-// no client and no server, and looks at the store once a second at most.
+// Notice takes a notification of a server. Ctx is as in [Gate.Answer]. It does not
+// wait for a client or a server, and reads the store at most once a second.
 func (g *Gate) Notice(ctx context.Context, server, method string, params json.RawMessage) {
 	params, _ = cleaned(params)
 	switch method {

@@ -24,8 +24,8 @@ const (
 	markBoth      = markPrivate | markUntrusted
 )
 
-// taint is what this session knows of the marks on its account. Other sessions
-// of the same conversation add to them.
+// taint is what this session knows of the marks on its account. Other sessions of the
+// same conversation add marks too.
 type taint struct {
 	mu    sync.Mutex // guards marks; never held across a look at the store
 	marks uint8
@@ -43,9 +43,8 @@ func (t *taint) has() uint8 {
 	return t.marks
 }
 
-// taintAccount is what the session's marks are kept under: the conversation that it
-// is a part of, or, where a token is all that is known of its client, the
-// principal and the profile.
+// taintAccount is the key of the session's marks: its conversation, or its principal
+// and profile where no conversation is known.
 func (s *Session) taintAccount() string {
 	if s.who.Conversation != "" {
 		return s.who.Conversation
@@ -53,7 +52,7 @@ func (s *Session) taintAccount() string {
 	return "principal " + s.who.Principal + " " + s.who.Profile
 }
 
-// tracks reports whether anybody wants to know what sessions read.
+// tracks reports whether it is recorded what sessions read.
 func (s *Session) tracks() bool {
 	return s.g.opts.Taints != nil && s.g.ruling().Taint != policy.TaintOff
 }
@@ -68,8 +67,8 @@ func foreign(e catalog.Entry) bool {
 	return open || e.Class.Domains.Has(engagement.DomainWeb) || e.Class.Domains.Has(engagement.DomainMessaging)
 }
 
-// taintOf is what a decision must know of the marks. Only for a tool that sends
-// out is the store looked at, and only as long as a mark is missing here.
+// taintOf is what a decision depends on of the marks. The store is read only for a
+// tool that sends out, and only while the session lacks a mark.
 func (s *Session) taintOf(c *call) policy.Taint {
 	if !s.tracks() {
 		return policy.Taint{Mode: policy.TaintOff}
@@ -90,7 +89,7 @@ func (s *Session) taintOf(c *call) policy.Taint {
 	return t
 }
 
-// marksFor are the marks that reading such classes from a tool makes.
+// marksFor are the marks that a session gets by reading these classes from a tool.
 func (s *Session) marksFor(c *call, classes engagement.EgressSet) (marks uint8) {
 	if classes.Has(engagement.RowLevel) || classes.Has(engagement.RawPixels) {
 		marks |= markPrivate
@@ -117,8 +116,8 @@ func (s *Session) wouldTaint(c *call) bool {
 	return s.tracks() && s.taint.has()&markPrivate == 0 && !c.declared().Has(engagement.RowLevel)
 }
 
-// hasRead notes, before it gets it, that the client reads what carries classes.
-// Nothing is written where the marks are there already.
+// hasRead records what classes of data the client is about to be given. Call it before
+// sending them. Nothing is written where the account has the marks already.
 func (s *Session) hasRead(ctx context.Context, c *call, classes engagement.EgressSet) {
 	if !s.tracks() || c.away {
 		return

@@ -9,17 +9,18 @@ import (
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
-// visit is what was sent to a person's browser, by its server and elicitation id.
+// visit is a URL that a session's person was sent to. The watch holds the server and
+// the elicitation id.
 type visit struct {
 	watch
 	s *Session
 }
 
-// maxOpened is how many visits to a URL are remembered; older ones get no
-// notice of their end, without which the protocol lives.
+// maxOpened is how many visits are remembered. The client is not told of the end of
+// older ones; the protocol does not need it.
 const maxOpened = 1000
 
-// note remembers who was sent to a URL, for the notice that tells its end.
+// note remembers which session was sent to a URL, to tell it when the visit is over.
 func (r *relay) note(w watch, s *Session) {
 	if w.name == "" {
 		return
@@ -33,7 +34,7 @@ func (r *relay) note(w watch, s *Session) {
 	r.opened = append(r.opened, visit{w, s})
 }
 
-// visited takes what is remembered of a visit; nil where that is nothing.
+// visited forgets a visit and returns its session; nil if it is not remembered.
 func (r *relay) visited(w watch) *Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,18 +47,18 @@ func (r *relay) visited(w watch) *Session {
 	return s
 }
 
-// forget lets go of what is remembered for a session that is over.
+// forget drops the visits of a session that has ended.
 func (r *relay) forget(s *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.opened = slices.DeleteFunc(r.opened, func(v visit) bool { return v.s == s })
 }
 
-// codeURLElicitation says that a person has to visit a URL first: 2025-11-25.
+// codeURLElicitation is the error of 2025-11-25 that a person has to visit a URL first.
 const codeURLElicitation = -32042
 
-// mustOpen turns the error that a person has to visit a URL first into the
-// requests that a modern client takes in its place.
+// mustOpen turns the error that a person has to visit a URL first into requests, which
+// a modern client gets instead. An older client gets the error itself.
 func (s *Session) mustOpen(f *flight, err error) (json.RawMessage, bool) {
 	var theirs *jsonrpc.Error
 	if !errors.As(err, &theirs) || theirs.Code != codeURLElicitation || f.c.client == nil {
@@ -86,7 +87,7 @@ func (s *Session) mustOpen(f *flight, err error) (json.RawMessage, bool) {
 	return append(requests, '}'), true
 }
 
-// withoutElicitationID takes out what 2026-07-28 does not know any more.
+// withoutElicitationID removes the elicitation id, which 2026-07-28 no longer has.
 func withoutElicitationID(params json.RawMessage) json.RawMessage {
 	if out, err := strictjson.Delete(params, "elicitationId"); err == nil {
 		return out
@@ -94,7 +95,7 @@ func withoutElicitationID(params json.RawMessage) json.RawMessage {
 	return params
 }
 
-// translated turns a server's error into one that the client's revision has.
+// translated turns a server's error into one that the client's protocol version knows.
 func translated(err error, f *flight) error {
 	var theirs *jsonrpc.Error
 	if !errors.As(err, &theirs) || f.c.client == nil {
@@ -109,8 +110,9 @@ func translated(err error, f *flight) error {
 	return err
 }
 
-// visits are the data of an error that sends a person to URLs first, each headed
-// by the server's alias, without those that nobody is sent to.
+// visits rewrites the data of the error that a person has to visit URLs first: each
+// message begins with the server's alias, and URLs that nobody may be sent to are left
+// out.
 func visits(server string, data json.RawMessage) json.RawMessage {
 	raw, ok, err := strictjson.Get(orEmpty(data), "elicitations")
 	var all []json.RawMessage
@@ -134,7 +136,7 @@ func visits(server string, data json.RawMessage) json.RawMessage {
 	return data
 }
 
-// visited passes on that a visit to a URL is over, to whoever was sent there.
+// visited tells the session that was sent to a URL that the visit is over.
 func (g *Gate) visited(server string, of *Session, params json.RawMessage) {
 	w := watch{server, stringOf(orEmpty(params), "elicitationId"), of}
 	if s := g.relay.visited(w); s != nil {
