@@ -223,7 +223,9 @@ func TestOwnEntryIsKnownThroughItsWrappers(t *testing.T) {
 		e("npx", "-p", "mcp-gate", "-c", "mcp-gate serve"), e("pnpm", "dlx", "mcp-gate"), e("uvx", "--from", "mcp-gate"), e("go", "run", "github.com/mcp-gate/mcp-gate/cmd/mcp-gate@latest", "serve"),
 		e("docker", "run", "-i", "--rm", "-v", "/a:/b", "ghcr.io/mcp-gate/mcp-gate:1.0", "serve"), e("podman", "run", "localhost:5000/mcp-gate"),
 		e("cmd", "/c", "npx", "-y", "mcp-gate"), e("cmd.exe", "/C", "mcp-gate.cmd", "serve"), e("sh", "-c", "cd /tmp && exec mcp-gate serve"), e("bash", "-lc", "HOME=/x 'mcp-gate' serve"),
-		e("env", "A=b", "mcp-gate", "serve"), e("sudo", "-n", "mcp-gate", "serve"),
+		e("env", "A=b", "mcp-gate", "serve"), e("sudo", "-n", "mcp-gate", "serve"), e("sudo", "-u", "me", "mcp-gate"), e("nice", "-n", "10", "mcp-gate", "serve"),
+		e("nohup", "mcp-gate", "serve"), e("/usr/bin/nohup", self, "serve"), e("timeout", "-k", "5", "1h", "npx", "mcp-gate"),
+		e("ssh", "-p", "22", "-T", "me@host", "mcp-gate", "serve"), e("ssh", "host", "cd /x && exec mcp-gate serve"), e("nohup", "ssh", "-i", "~/.ssh/id", "host", "/opt/mcp-gate serve"),
 		{Command: "python3", Args: []string{"wrapper.py"}, Env: []Pair{{"MCP_GATE_HOME", "/x"}}},
 	}
 	for _, o := range own {
@@ -234,7 +236,8 @@ func TestOwnEntryIsKnownThroughItsWrappers(t *testing.T) {
 	others := []Endpoint{
 		e("npx", "-y", "@modelcontextprotocol/server-filesystem", "/home/me/mcp-gate"), e("python3", "server.py", "serve", "mcp-gate"),
 		e("docker", "run", "-v", "/src/mcp-gate:/data", "mcp/files"), e("docker", "run", "--name", "mcp-gate", "other/image"),
-		e("mcp-gate", "sample", "issues"), e("mcp-gateway", "run"), e("sh", "-c", "cat mcp-gate.log; other"), e("git", "-C", "mcp-gate", "log"), {URL: "https://mcp-gate.example/mcp"},
+		e("mcp-gate", "sample", "issues"), e("mcp-gateway", "run"), e("sh", "-c", "cat mcp-gate.log; other"), e("git", "-C", "mcp-gate", "log"),
+		e("ssh", "mcp-gate", "other"), e("ssh", "-l", "mcp-gate", "host", "other"), e("sudo", "-u", "mcp-gate", "other"), e("nohup", "cat", "mcp-gate"), {URL: "https://mcp-gate.example/mcp"},
 	}
 	for _, o := range others {
 		if isOwn(o, self) {

@@ -196,6 +196,27 @@ func (x *entry) command(m member) {
 		}
 	default:
 		x.s.Command = x.text(m)
+		x.line()
+	}
+}
+
+// line takes a program with its arguments in one text apart, as far as spaces
+// and quotes alone tell them apart. The name of a program is one word here, and
+// a path may have spaces in it.
+func (x *entry) line() {
+	if x.t.verbatim {
+		return
+	}
+	x.s.Command = strings.TrimSpace(x.s.Command)
+	program, rest, _ := strings.Cut(x.s.Command, " ")
+	switch {
+	case rest == "" || strings.ContainsAny(program, `/\~$"'`):
+	case strings.ContainsAny(x.s.Command, "&|;<>`") || strings.Contains(program, "=") || strings.Contains(rest, "$("):
+		x.note(`its command is a line for a shell, and none is started here: write "command": "sh" and "args": ["-c", "the line"]`)
+	default:
+		words := fields(x.s.Command)
+		x.s.Command, x.s.Args = words[0], append(words[1:], x.s.Args...)
+		x.note("its command was a program and arguments in one text: %s gets the rest as args", words[0])
 	}
 }
 

@@ -55,14 +55,46 @@ func startsGate(words []string, executable string, depth int) bool {
 		return imageIsGate(rest)
 	case "sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh":
 		return shellStartsGate(rest, deeper)
-	case "env", "sudo", "nice", "nohup", "time", "wsl", "command", "exec", "stdbuf", "caffeinate":
-		for i, w := range rest {
-			if w == product || !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") {
-				return deeper(rest[i:])
-			}
+	case "ssh": // the line that the other machine's shell gets
+		return shellStartsGate(wrappers["ssh"].behind(rest), deeper)
+	default:
+		if w, ok := wrappers[baseOf(program)]; ok {
+			return deeper(w.behind(rest))
 		}
 	}
 	return false
+}
+
+// A wrapper starts the program that is named behind its own words.
+type wrapper struct {
+	valued string // its options of one letter that the next word belongs to
+	own    int    // how many words that are no options come first
+}
+
+var wrappers = map[string]wrapper{
+	"env": {valued: "uC"}, "sudo": {valued: "ghpruCDRTU"}, "doas": {valued: "uC"}, "nice": {valued: "n"}, "ionice": {valued: "cn"},
+	"nohup": {}, "setsid": {}, "time": {valued: "fo"}, "timeout": {valued: "ks", own: 1}, "stdbuf": {valued: "ioe"},
+	"command": {}, "exec": {valued: "a"}, "caffeinate": {valued: "tw"}, "wsl": {valued: "du"},
+	"ssh": {valued: "bcDEeFIiJLlmoOpQRSWw", own: 1},
+}
+
+// behind drops options with their values, assignments, and the wrapper's own words.
+func (w wrapper) behind(words []string) []string {
+	own := w.own
+	for i := 0; i < len(words); i++ {
+		switch word := words[i]; {
+		case strings.HasPrefix(word, "-"):
+			if len(word) == 2 && strings.Contains(w.valued, word[1:]) {
+				i++
+			}
+		case strings.Contains(word, "="):
+		case own > 0:
+			own--
+		default:
+			return words[i:]
+		}
+	}
+	return nil
 }
 
 // isGate reports whether a word names this program: by its file, whatever it is
