@@ -17,8 +17,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
-// callMeta answers a meta tool. A call that it carries goes on along the road;
-// the others end here.
+// callMeta answers a call of a meta tool.
 func (s *Session) callMeta(ctx context.Context, req Request) Outcome {
 	switch req.Name {
 	case "find_tools":
@@ -99,8 +98,8 @@ func unknownEntry(name string) catalog.Entry {
 	return catalog.Entry{Tool: catalog.Tool{ID: id}}
 }
 
-// meant is the tool that a name would be of a server that the session shows, in
-// whatever spelling; else it stands as it was written.
+// meant reads a name, in whatever spelling, as a tool of a server that the session
+// shows. Where it fits no such server it is taken as it was written.
 func (s *Session) meant(name string) catalog.ToolID {
 	written := unknownEntry(name).ID
 	for _, id := range append([]catalog.ToolID{written}, catalog.Spelled(name[:min(len(name), 200)])...) {
@@ -111,8 +110,8 @@ func (s *Session) meant(name string) catalog.ToolID {
 	return written
 }
 
-// find looks a name up, and gives its server time to start where nobody has
-// that tool yet.
+// find looks a name up. Where there is no such tool yet, its server is given time to
+// list its tools.
 func (s *Session) find(ctx context.Context, name string) (catalog.Entry, bool, error) {
 	entry, known, err := s.set().Find(name)
 	if known || err != nil {
@@ -126,7 +125,7 @@ func (s *Session) find(ctx context.Context, name string) (catalog.Entry, bool, e
 	return s.set().Find(name)
 }
 
-// ownersOf are the servers one of which would have a tool of that direct name.
+// ownersOf are the servers that could have a tool of that direct name.
 func (s *Session) ownersOf(name string) []string {
 	if s.profile.Exposure == Transparent {
 		return s.aliases()
@@ -134,9 +133,9 @@ func (s *Session) ownersOf(name string) []string {
 	return slices.DeleteFunc(slices.Clone(s.aliases()), func(alias string) bool { return !strings.HasPrefix(name, alias+"_") })
 }
 
-// listed waits, up to Options.FirstList, until servers have listed their tools
-// in the life of this gate; where none is named, until nothing is unknown any
-// more of those that the session shows.
+// listed waits, up to Options.FirstList, until these servers have listed their tools to
+// this gate. Where none is named it waits until something is known of each server that
+// the session shows.
 func (s *Session) listed(ctx context.Context, servers ...string) {
 	if len(servers) == 0 {
 		s.g.await(ctx, s.g.opts.FirstList, s.aliases()...)
@@ -149,8 +148,8 @@ func (s *Session) listed(ctx context.Context, servers ...string) {
 	}
 }
 
-// unheard returns the first of the servers of which nobody can say now that it
-// has no tool of some name, and why.
+// unheard returns the first of these servers that is not up or has not listed its tools
+// to this gate, and why: nobody can say yet which tools it has.
 func (s *Session) unheard(servers ...string) (alias string, err error) {
 	for _, alias := range servers {
 		if !s.shows(alias) {
@@ -168,7 +167,7 @@ func (s *Session) unheard(servers ...string) (alias string, err error) {
 
 var errUnlisted = errors.New("it has not listed its tools yet: a person sees with mcp-gate status how far it is")
 
-// unknowable refuses a call of what may be a tool of a server that is not up.
+// unknowable refuses a call of a name that may be a tool of a server that is not up.
 func (s *Session) unknowable(c *call, id catalog.ToolID, why error) Outcome {
 	c.entry, c.unfit = catalog.Entry{Tool: catalog.Tool{ID: id}}, why
 	return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeServerDown, Rule: "step6.ready", About: policy.About{Tool: id}})
@@ -234,8 +233,7 @@ func (f found) name() string {
 	return id
 }
 
-// class is the word for the tool's class; nobody has one for what was never
-// accepted.
+// class is the word for the tool's class. A tool that was never accepted has none.
 func (f found) class() string {
 	if f.entry.Class.Permission == 0 {
 		return "unknown"
@@ -259,7 +257,7 @@ func (s *Session) findTools(ctx context.Context, req Request) Outcome {
 	}
 	s.g.await(ctx, s.g.opts.FirstFind, s.aliases()...)
 	var hits []found
-	near := 0 // of them fit about as well as the best: they say what can be done
+	near := 0 // how many fit about as well as the best; only these count for the scope
 	var best float64
 	at := s.look()
 	for _, h := range s.set().Search(query) {
@@ -287,8 +285,8 @@ func because(err error) string {
 	return ": " + err.Error()
 }
 
-// judged says what a call of a tool would meet now, as far as it can be told
-// without arguments, and whether this session may know of the tool at all.
+// judged says what would become of a call of a tool now, as far as that can be told
+// without arguments. It is false where the session must not know of the tool.
 func (s *Session) judged(at *sight, e catalog.Entry, canAsk bool) (found, bool) {
 	if !s.shows(e.ID.Server) {
 		return found{}, false
@@ -339,8 +337,8 @@ var scopeSentences = map[policy.ScopeState]string{
 	policy.OutsideDomain: "no tool here fits: say so, or try other words",
 }
 
-// findResult words one page, as text and as structured content, within the
-// bound. A page that was cut short, or is not the last, says where it goes on.
+// findResult writes one page, as text and as structured content, within the bound. A
+// page that is not the last has the cursor of the next.
 func findResult(page []found, from, total int, state policy.ScopeState) json.RawMessage {
 	var text strings.Builder
 	list := []byte(`{"tools":[`)
@@ -374,8 +372,8 @@ func findResult(page []found, from, total int, state policy.ScopeState) json.Raw
 	return textResult(false, []string{text.String()}, append(list, '}'))
 }
 
-// loadTools gives definitions byte for byte, each under a line that says what
-// a call of it will meet.
+// loadTools gives definitions byte for byte, each under a line that says what becomes of
+// a call.
 func (s *Session) loadTools(ctx context.Context, req Request) Outcome {
 	var names []string
 	err := arguments(req, map[string]any{"names": &names})
@@ -415,7 +413,7 @@ func (s *Session) loadTools(ctx context.Context, req Request) Outcome {
 	return Outcome{Result: textResult(loaded == 0, blocks, nil)}
 }
 
-// needs is what the states of a tool mean for a call.
+// needs says what each state of a tool means for a call.
 var needs = map[string]string{
 	"runs":    "a call runs at once",
 	"asks":    "a call waits for a person's yes",
@@ -430,7 +428,7 @@ func loadHeader(f found) string {
 	return fmt.Sprintf("%s | %s | gives %s | %s | use %s", f.name(), f.entry.Class.Permission, f.entry.Class.Egress, needs[f.state], with)
 }
 
-// unknownName says that a name is nobody's, with the nearest ones.
+// unknownName says that there is no tool of a name, and names the nearest.
 func (s *Session) unknownName(at *sight, name string) string {
 	if e, ok, _ := s.set().Find(name); ok && s.mayKnow(at, e.ID) {
 		if s.profile.Exposure == Transparent { // there is no call_tool
@@ -445,10 +443,13 @@ func (s *Session) unknownName(at *sight, name string) string {
 	if near := s.nearest(at, name); len(near) > 0 {
 		text += ". The nearest are " + strings.Join(near, ", ")
 	}
+	if s.profile.Exposure == Transparent {
+		return text + ". tools/list names those there are"
+	}
 	return text + ". find_tools finds one by what it does"
 }
 
-// nearest are names to offer, none that this session must not know of.
+// nearest are the nearest names among those that this session may know of.
 func (s *Session) nearest(at *sight, name string) []string {
 	var near []string
 	for _, id := range s.set().Nearest(name, 8) {

@@ -758,6 +758,10 @@ func TestTransparentShowsOneServerAsItIs(t *testing.T) {
 	if out := s.Call(t.Context(), Request{Name: "find_tools"}); out.Error == nil {
 		t.Error("a meta tool answers in transparent exposure")
 	}
+	out := s.Call(t.Context(), Request{Name: "get_isue"})
+	if out.Error == nil || !strings.Contains(out.Error.Message, "get_issue") || strings.Contains(out.Error.Message, "find_tools") {
+		t.Errorf("an unknown tool is answered with %+v", out)
+	}
 	if _, err := New(Options{Settings: Settings{Servers: []Server{{Alias: "a"}, {Alias: "b"}}, Profiles: map[string]Profile{"": {Exposure: Transparent}}}}); err == nil {
 		t.Error("transparent takes two servers")
 	}
