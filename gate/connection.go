@@ -13,23 +13,23 @@ import (
 // one more that belongs to nobody, over which its lists are asked for. What it
 // says and asks on a session's connection is for that session's client alone.
 
-// Leaver is what a [Caller] can do besides, where sessions have connections of
-// their own.
+// Leaver is the optional part of a [Caller] that gives sessions connections of their
+// own.
 type Leaver interface {
-	// Leave ends the connections that are a session's own. It does not block.
+	// Leave ends a session's own connections. It does not block.
 	Leave(s *Session)
 }
 
 type connectionKey struct{}
 
-// OnConnection returns the context for [Gate.Answer] and [Gate.Notice] of what
-// came on a session's own connection.
+// OnConnection returns the context for [Gate.Answer] and [Gate.Notice] of a message
+// that came on a session's own connection.
 func OnConnection(ctx context.Context, s *Session) context.Context {
 	return context.WithValue(ctx, connectionKey{}, s)
 }
 
-// ownSession is the session on whose own connection a message came; nil for one that
-// all share.
+// ownSession is the session on whose own connection a message came; nil where it came
+// on the connection that all share.
 func (g *Gate) ownSession(ctx context.Context, server string) *Session {
 	if !g.server(server).Own {
 		return nil
@@ -38,8 +38,8 @@ func (g *Gate) ownSession(ctx context.Context, server string) *Session {
 	return s
 }
 
-// onOwn is the context of a request that a session makes outside any call, so
-// that it goes over its own connection.
+// onOwn is the context of a request that a session makes outside any call. The request
+// goes over the session's own connection, if it has one.
 func (s *Session) onOwn(ctx context.Context, server string) context.Context {
 	if !s.g.server(server).Own {
 		return ctx
@@ -47,9 +47,9 @@ func (s *Session) onOwn(ctx context.Context, server string) context.Context {
 	return context.WithValue(ctx, flightKey{}, &flight{s: s, c: &call{}, server: server})
 }
 
-// answer answers a request that came on the session's own connection and
-// belongs to no call that could be told: through any call of the session that
-// the server is working on, else through a stream that takes questions.
+// answer answers a request that came on the session's own connection, where it is not
+// known which call it belongs to. It asks the client on a stream that takes questions,
+// else through any call of the session that the server is working on.
 func (s *Session) answer(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	if carries[method] == 0 || method == "notifications/message" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + method}

@@ -16,14 +16,13 @@ import (
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
-// stub stands in for the result of a call that waits. It is an ordinary
-// result, but where the client was offered the tool's own output schema, which
-// it would not fit.
+// stub stands in for the result of a call that waits. It is an ordinary result, or an
+// error where the client was offered the tool's own output schema: it would not fit.
 func (s *Session) stub(c *call, t inbox.Ticket) Outcome {
 	return s.stubOf(c, t, "It has not run yet.")
 }
 
-// stubOf is a stub that says of an allowed call what it waits for.
+// stubOf is a stub that also says what an allowed call waits for.
 func (s *Session) stubOf(c *call, t inbox.Ticket, waits string) Outcome {
 	about := policy.About{Tool: t.View.Tool, Class: t.View.Class, Ticket: t.ID}
 	meta := strictjson.AppendString([]byte(`{"ticket":`), t.ID)
@@ -42,9 +41,8 @@ func (s *Session) stubOf(c *call, t inbox.Ticket, waits string) Outcome {
 	return Outcome{Result: textResult(c.front == "" && schema, []string{text}, nil, member{metaPrefix + "ticket", meta})}
 }
 
-// dispatch runs a call that a person allowed: it is judged by what holds now,
-// its ticket is claimed, which succeeds once, and then it takes the road's
-// last steps.
+// dispatch runs a call that a person allowed. The call is judged by what holds now, its
+// ticket is claimed, which succeeds once, and then it runs like any other.
 func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome {
 	c.allowed = policy.Level(t.Level)
 	if err := s.insertArtifacts(ctx, c); err != nil {
@@ -73,7 +71,7 @@ func (s *Session) dispatch(ctx context.Context, c *call, t inbox.Ticket) Outcome
 	return s.run(ctx, c, d)
 }
 
-// endStale refuses an allowed call that may not run any more.
+// endStale refuses an allowed call that may not run any more, and ends its ticket.
 func (s *Session) endStale(ctx context.Context, c *call, t inbox.Ticket, d policy.Decision) Outcome {
 	if _, err := s.g.opts.Inbox.MarkStale(context.WithoutCancel(ctx), t.ID, "refused when it would have run: "+d.Code.String()); err != nil {
 		s.g.opts.Log.Warn("a ticket could not be ended", "ticket", t.ID, "error", err)
@@ -81,7 +79,7 @@ func (s *Session) endStale(ctx context.Context, c *call, t inbox.Ticket, d polic
 	return s.refuse(c, d)
 }
 
-// bound is the binding with the digest of the arguments, as a claim compares it.
+// bound is the binding that a claim compares with the ticket's.
 func (s *Session) bound(c *call) inbox.Binding {
 	b := s.binding(c)
 	b.Args = argsDigest(c.args)
@@ -111,7 +109,7 @@ func (s *Session) notClaimed(ctx context.Context, c *call, t inbox.Ticket, err e
 	return s.unrecorded(c, policy.Decision{}, err)
 }
 
-// receipt keeps what came of a call with a ticket.
+// receipt stores the outcome of a call with its ticket.
 func (s *Session) receipt(c *call, out Outcome, e audit.Event) error {
 	ctx := context.Background() // a receipt outlives its caller
 	var err error
@@ -174,16 +172,15 @@ func (s *Session) checkDeferred(ctx context.Context, req Request) Outcome {
 	return Outcome{Result: textResult(false, []string{text}, structured)}
 }
 
-// sessionRecord is what another process must know of a session to run its
-// calls: who it was and how it was started.
+// sessionRecord is what another process must know of a session to run its calls.
 type sessionRecord struct {
 	Identity Identity            `json:"identity"`
 	Prompt   *engagement.Reading `json:"prompt,omitempty"`
 	Engage   *engagement.Reading `json:"engage,omitempty"`
 }
 
-// keep makes the session's record durable, before its first question is and
-// whenever another session works for it, and has it kept up to date from then on.
+// keep stores the session's record, which is kept up to date from then on. It is
+// stored before the first question is, and when another session works for this one.
 func (s *Session) keep(ctx context.Context) error {
 	s.keeping.Lock()
 	defer s.keeping.Unlock()
@@ -198,10 +195,10 @@ func (s *Session) keep(ctx context.Context) error {
 	return s.g.opts.Sessions.KeepSession(ctx, s.id, raw, s.g.opts.Now())
 }
 
-// Work runs what people allowed after its caller had its stub, and tidies up
-// after processes that died. It looks every pause, returns when ctx ends and
-// all that it took up has ended, and may run in every process of a home at
-// once: a claim succeeds once.
+// Work runs the calls that people allowed after the caller got a stub, and settles the
+// tickets of processes that died. It looks for them every pause, and returns once ctx
+// has ended and all calls that it began are over. It may run in every process of a
+// home at once, since a claim succeeds once.
 func (g *Gate) Work(ctx context.Context, pause time.Duration) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -219,8 +216,8 @@ func (g *Gate) Work(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// RunAllowed runs what people allowed and nobody has run yet, as far as this
-// gate may, waits for it, and returns how many calls it took up.
+// RunAllowed runs the calls that people allowed and nobody has run yet, as far as this
+// gate may run them. It waits for them and returns how many it ran.
 func (g *Gate) RunAllowed(ctx context.Context) int {
 	var running sync.WaitGroup
 	ran := g.takeUp(ctx, &running)
@@ -228,8 +225,8 @@ func (g *Gate) RunAllowed(ctx context.Context) int {
 	return int(ran.Load())
 }
 
-// takeUp starts every call that is this gate's to run, each in a goroutine of
-// its own, so that a long one holds up no other.
+// takeUp starts every call that this gate may run, each in a goroutine of its own, so
+// that a long one does not hold up the others. When running is done, ran is how many.
 func (g *Gate) takeUp(ctx context.Context, running *sync.WaitGroup) (ran *atomic.Int64) {
 	ran = new(atomic.Int64)
 	lost, err := g.opts.Inbox.Recover(ctx)
@@ -278,8 +275,8 @@ func (g *Gate) end(ticket string) {
 	delete(g.taken, ticket)
 }
 
-// recordEnd writes down how a ticket ended, or came to be in doubt, that nobody
-// was waiting for.
+// recordEnd writes down how a ticket ended for which nobody was waiting, or that it is
+// not known how it ended.
 func (g *Gate) recordEnd(t inbox.Ticket) {
 	e := audit.Event{
 		Kind: audit.Note, Code: word(endings[t.State]), Rule: "ticket", Ticket: t.ID, Session: t.Binding.Session, Principal: t.Binding.Principal,

@@ -48,10 +48,20 @@ func (s *Session) Subscribe(ctx context.Context, uri string) *jsonrpc.Error {
 	e = s.g.relay.follow(ctx, w, func() *jsonrpc.Error {
 		return callError(standing.Subscribe(s.onOwn(ctx, alias), alias, w.name))
 	})
-	if e != nil {
+	switch {
+	case e != nil:
 		s.side.unfollow(w)
+	case !s.side.isFollowing(w): // the client has taken it back meanwhile
+		return s.unfollow(ctx, standing, w)
 	}
 	return e
+}
+
+// unfollow counts this session out of those that follow a resource.
+func (s *Session) unfollow(ctx context.Context, standing Standing, w watch) *jsonrpc.Error {
+	return s.g.relay.unfollow(w, func() *jsonrpc.Error {
+		return callError(standing.Unsubscribe(s.onOwn(ctx, w.server), w.server, w.name))
+	})
 }
 
 // Unsubscribe ends what [Session.Subscribe] began. One that was never begun is
@@ -70,9 +80,7 @@ func (s *Session) Unsubscribe(ctx context.Context, uri string) *jsonrpc.Error {
 	if !ok || !s.side.unfollow(w) {
 		return nil
 	}
-	return s.g.relay.unfollow(w, func() *jsonrpc.Error {
-		return callError(standing.Unsubscribe(s.onOwn(ctx, alias), alias, own))
-	})
+	return s.unfollow(ctx, standing, w)
 }
 
 // following is a resource that is followed, or for which a request to its server is
@@ -92,9 +100,10 @@ func (r *relay) follow(ctx context.Context, w watch, tell func() *jsonrpc.Error)
 			f.n++
 			return nil
 		}
+		busy := f.busy
 		r.mu.Unlock()
 		select {
-		case <-f.busy:
+		case <-busy:
 		case <-ctx.Done():
 		}
 		r.mu.Lock()
@@ -157,10 +166,18 @@ func (d *side) unfollow(w watch) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n, ok := d.follows[w]
-	if d.follows[w] = n - 1; n <= 1 {
+	if n > 1 {
+		d.follows[w] = n - 1
+	} else {
 		delete(d.follows, w)
 	}
 	return ok
+}
+
+func (d *side) isFollowing(w watch) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.follows[w] > 0
 }
 
 func (d *side) followed() []watch {

@@ -79,8 +79,9 @@ func (g *Gate) Rule(o Settings) {
 	}
 }
 
-// missing are the names that servers went by which are not there any more, so
-// that whoever still uses one is told what became of it. Called with mu held.
+// missing are the aliases of servers that were taken out, and the direct names of their
+// tools, each with the alias: a client that still uses one is told why it is gone.
+// Called with mu held.
 func (g *Gate) missing(was, next *ruling) map[string]string {
 	gone := map[string]string{}
 	for name, alias := range was.gone {
@@ -126,8 +127,8 @@ func (s *Session) whyGone(name string) error {
 	return nil
 }
 
-// missingOf is the server that a name speaks of in any spelling, among those that
-// are left out or gone; "" where there is none.
+// missingOf is the server of a tool's name in any spelling, if that server is left out or
+// gone; else "".
 func (r *ruling) missingOf(name string) string {
 	missing := func(alias string) bool {
 		_, left := r.LeftOut[alias]
@@ -153,8 +154,8 @@ func (r *ruling) missingOf(name string) string {
 	return ""
 }
 
-// accepted are the classes of a server's accepted tools under the owner's
-// present word; nil where nothing is accepted.
+// accepted are the classes of a server's accepted tools under the owner's settings of
+// now; nil where acceptance is off.
 func (g *Gate) accepted(s Server) map[catalog.ToolID]catalog.Class {
 	if g.opts.Acceptance == nil {
 		return nil
@@ -167,8 +168,7 @@ func (g *Gate) accepted(s Server) map[catalog.ToolID]catalog.Class {
 	return classes
 }
 
-// reclassed is an entry under the owner's present word, over the class that was
-// accepted with it.
+// reclassed is an entry with its class under the owner's settings of now.
 func reclassed(s Server, e catalog.Entry, accepted map[catalog.ToolID]catalog.Class) catalog.Entry {
 	if e.Raw == nil {
 		return e

@@ -27,7 +27,7 @@ type Session struct {
 	changed chan struct{} // see Changed
 	side    side          // what it keeps of features beside the tools
 	taint   taint         // what it has read
-	greeted sync.Once     // see server
+	greeted sync.Once     // waits for the server; see server
 
 	listing sync.Mutex      // guards list and prefix; held while the first ones are put together
 	list    json.RawMessage // what was given, frozen
@@ -36,7 +36,7 @@ type Session struct {
 	keeping   sync.Mutex // held while its record is written, so that the newest comes last
 	mu        sync.Mutex // guards what follows; never held across a call
 	authority authority
-	kept      bool        // its record is kept up to date
+	kept      bool        // its record is stored, and kept up to date
 	lastView  *clientView // what clientView returned last
 	bare      []string    // servers that had listed nothing when the list was given
 	wrote     bool        // a write ran
@@ -133,9 +133,9 @@ func (s *Session) ServerInfo() json.RawMessage {
 	return append(b, '}')
 }
 
-// server is what the one server of a transparent session says of itself, waited
-// for once: as a list is, or as a search where it is on record, since then only
-// its own name is missing.
+// server is what the one server of a transparent session says of itself. The first time
+// it is waited for: as long as for a list, or, where the server is on record and only
+// its name is missing, as long as for a search.
 func (s *Session) server() About {
 	s.greeted.Do(func() {
 		s.g.want()
@@ -155,8 +155,8 @@ func (s *Session) server() About {
 	return s.g.opts.Caller.About(s.sole)
 }
 
-// ownText are the accepted instructions of the one server of a transparent
-// session, as it gave them, or why it has none.
+// ownText is the accepted instructions of the one server of a transparent session as
+// the server gave them, or why there are none.
 func (s *Session) ownText() string {
 	if gone := s.whyGone(s.sole); gone != nil {
 		return "No tools are here: " + gone.Error() + "."
@@ -313,13 +313,13 @@ func (s *Session) addMeta(add func(json.RawMessage)) {
 	}
 }
 
-// Changed is closed, at most once, when a list that was given before all
-// servers had answered is out of date. The next list is whole. A server that
-// listed nothing, and of which nothing is on record, may be one that is still
-// warming up: it counts as one that has not answered.
+// Changed is closed, at most once, when a list that was given before all servers had
+// answered is out of date. The next list is complete. A server that listed nothing, and
+// of which nothing is on record, may still be warming up: it counts as one that has not
+// answered.
 func (s *Session) Changed() <-chan struct{} { return s.changed }
 
-// outdated drops what was given too early, unless that was done before.
+// outdated drops the list that was given too early. It does so once in a session.
 func (s *Session) outdated() {
 	s.listing.Lock()
 	defer s.listing.Unlock()
@@ -345,7 +345,7 @@ func (s *Session) noLongerBare(server string) {
 
 func (s *Session) set() *catalog.Set { return s.g.set.Load() }
 
-// shows reports whether the session's profile includes a server.
+// shows reports whether a server is configured and the session's profile includes it.
 func (s *Session) shows(alias string) bool {
 	_, ok := s.g.ruling().servers[alias]
 	return ok && s.profile.includes(alias)
@@ -374,7 +374,7 @@ func (s *Session) nextCall() string {
 	return s.id[:10] + "." + strconv.FormatInt(s.count, 10)
 }
 
-// distrust notes that this client answers without a person.
+// distrust records that this client answers without a person.
 func (s *Session) distrust() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
