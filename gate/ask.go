@@ -56,8 +56,8 @@ type Sessions interface {
 	Session(ctx context.Context, id string) (record json.RawMessage, updated time.Time, err error)
 }
 
-// binding is what an approval of the call would be bound to now. Session and expiry
-// are the inbox's to set.
+// binding is what an approval of the call would be bound to now. The inbox adds the
+// digest of the arguments and the expiry.
 func (s *Session) binding(c *call) inbox.Binding {
 	return inbox.Binding{
 		Server: s.g.server(c.entry.ID.Server).ID, Tool: c.entry.ID.Tool, Definition: c.entry.Digest,

@@ -397,7 +397,8 @@ func (in *Inbox) admit(ctx context.Context, t Ticket) (asked Asked, again bool, 
 	return asked, false, nil
 }
 
-// errUnchanged stops a change without being anybody's error.
+// errUnchanged ends a change that has nothing to change. Callers of change do not
+// return it.
 var errUnchanged = errors.New("unchanged")
 
 // tooMany reports whether more tickets were made lately than the bound. That

@@ -20,9 +20,9 @@ const maxAsking = 64
 // concurrent use.
 type calls struct {
 	mu *sync.Mutex // guards what follows, and the fields of what runs
-	// oneEach says that the server has sent a request that somebody here
-	// answers: from then on calls go one at a time. One whose server waits for
-	// an answer of ours does not count while it waits.
+	// oneEach has calls go one at a time. It is set once the server has sent a
+	// request: which call that belongs to is known only while there is one call.
+	// A call does not count while its server waits for our answer.
 	oneEach bool
 	own     bool // all calls are one owner's
 	running map[*running]struct{}

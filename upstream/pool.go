@@ -364,8 +364,8 @@ func (p *Pool) Settled(ctx context.Context, aliases ...string) error {
 	return nil
 }
 
-// now does something with a server, and then with each that has taken its place
-// meanwhile.
+// now calls do with a server. If a change of the configuration has put another in its
+// place by then, it calls do with that one too.
 func (p *Pool) now(s *server, do func(*server) error) error {
 	for s != nil {
 		if err := do(s); err != nil {

@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 )
 
-// How much garbage may be there for a hundred bytes in use. GOGC in the
-// environment goes before all of it.
+// The values of GOGC: how many bytes of garbage may pile up for a hundred bytes in use
+// before it is collected. If the environment sets GOGC, none of them is used.
 const (
-	garbageAtStart = 400 // a fifth of a start would be collecting what hardly is any
+	garbageAtStart = 400 // collecting would take a fifth of a start, and find little
 	garbageAtRest  = 100
-	garbageOfCalls = 200 // saves a twentieth of the work of calls; a gate that carries none stays small
+	garbageOfCalls = 200 // saves a twentieth of the work of calls, once there are any
 )
 
 var garbage struct {
@@ -26,7 +26,7 @@ func setGarbage(percent int) {
 	}
 }
 
-// collectLess is for a gate that carries calls, from the first one on.
+// collectLess is called with each call. From the first one on less is collected.
 func collectLess() {
 	if garbage.calls.Load() {
 		return
@@ -38,7 +38,7 @@ func collectLess() {
 	}
 }
 
-// collectAsUsual ends the start.
+// collectAsUsual is called when the start is over.
 func collectAsUsual() {
 	garbage.Lock()
 	defer garbage.Unlock()

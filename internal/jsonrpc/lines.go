@@ -171,10 +171,11 @@ func extended(blocks [][]byte, part []byte) [][]byte {
 	return append(blocks, append(make([]byte, 0, size), part...))
 }
 
-// emptyAt is where a line that came so far may become a large one.
+// emptyAt is the size from which a line may become a large one. Unused memory is given
+// back to the system before the rest of it is read.
 const emptyAt = 1 << 20
 
-// largeLine is from where on a line's parts are worth collecting by themselves.
+// largeLine is the size from which it pays to collect the parts of a line at once.
 const largeLine = 4 << 20
 
 // joined puts the parts of a line together. Those of a large one are garbage of
