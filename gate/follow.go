@@ -45,23 +45,15 @@ func (s *Session) Subscribe(ctx context.Context, uri string) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "resources cannot be followed here"}
 	}
 	s.side.follow(w) // before, since an update may come with the answer
-	e = s.g.relay.follow(ctx, w, func() *jsonrpc.Error {
+	e = s.g.relay.follow(ctx, w, func() bool { return s.side.isFollowing(w) }, func() *jsonrpc.Error {
 		return callError(standing.Subscribe(s.onOwn(ctx, alias), alias, w.name))
+	}, func() *jsonrpc.Error {
+		return callError(standing.Unsubscribe(s.onOwn(ctx, alias), alias, w.name))
 	})
-	switch {
-	case e != nil:
+	if e != nil {
 		s.side.unfollow(w)
-	case !s.side.isFollowing(w): // the client has taken it back meanwhile
-		return s.unfollow(ctx, standing, w)
 	}
 	return e
-}
-
-// unfollow counts this session out of those that follow a resource.
-func (s *Session) unfollow(ctx context.Context, standing Standing, w watch) *jsonrpc.Error {
-	return s.g.relay.unfollow(w, func() *jsonrpc.Error {
-		return callError(standing.Unsubscribe(s.onOwn(ctx, w.server), w.server, w.name))
-	})
 }
 
 // Unsubscribe ends what [Session.Subscribe] began. One that was never begun is
@@ -77,10 +69,12 @@ func (s *Session) Unsubscribe(ctx context.Context, uri string) *jsonrpc.Error {
 	}
 	w := s.watch(alias, own)
 	standing, ok := s.g.opts.Caller.(Standing)
-	if !ok || !s.side.unfollow(w) {
+	if !ok {
 		return nil
 	}
-	return s.unfollow(ctx, standing, w)
+	return s.g.relay.unfollow(w, func() bool { return s.side.unfollow(w) }, func() *jsonrpc.Error {
+		return callError(standing.Unsubscribe(s.onOwn(ctx, alias), alias, own))
+	})
 }
 
 // following is a resource that is followed, or for which a request to its server is
@@ -91,13 +85,16 @@ type following struct {
 }
 
 // follow counts one more subscription of a resource. The first one has tell ask the
-// server. Others wait for its answer, and ask themselves if it failed.
-func (r *relay) follow(ctx context.Context, w watch, tell func() *jsonrpc.Error) *jsonrpc.Error {
+// server. Others wait for its answer, and ask themselves if it failed. One that is not
+// wanted any more when its turn comes is not counted; was it the first, untell asks.
+func (r *relay) follow(ctx context.Context, w watch, wanted func() bool, tell, untell func() *jsonrpc.Error) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for f := r.follows[w]; f != nil; f = r.follows[w] {
 		if f.busy == nil {
-			f.n++
+			if wanted() {
+				f.n++
+			}
 			return nil
 		}
 		busy := f.busy
@@ -117,18 +114,23 @@ func (r *relay) follow(ctx context.Context, w watch, tell func() *jsonrpc.Error)
 	f := &following{n: 1}
 	r.follows[w] = f
 	e := r.busy(f, tell)
-	if e != nil {
+	switch {
+	case e != nil:
 		delete(r.follows, w)
+	case !wanted():
+		defer delete(r.follows, w)
+		return r.busy(f, untell)
 	}
 	return e
 }
 
-// unfollow counts one subscription less. The last one has tell ask the server.
-func (r *relay) unfollow(w watch, tell func() *jsonrpc.Error) *jsonrpc.Error {
+// unfollow counts one subscription less, if it was one. The last one has tell ask the
+// server. While a request is under way nothing was counted yet: see follow.
+func (r *relay) unfollow(w watch, was func() bool, tell func() *jsonrpc.Error) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.follows[w]
-	if f == nil || f.busy != nil {
+	if !was() || f == nil || f.busy != nil {
 		return nil
 	}
 	if f.n--; f.n > 0 {

@@ -118,7 +118,7 @@ func (s *Session) leave() {
 	}
 	for w, n := range follows {
 		for range n {
-			if e := s.g.relay.unfollow(w, func() *jsonrpc.Error {
+			if e := s.g.relay.unfollow(w, func() bool { return true }, func() *jsonrpc.Error {
 				if !ok || w.of != nil { // what is followed on a connection ends with it
 					return nil
 				}
