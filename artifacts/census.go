@@ -10,14 +10,20 @@ import (
 // needs some bytes, and need not be looked for where they are missing.
 type census [256]uint32
 
-// countBytes takes the census of a text.
+// countBytes takes the census of a text. It is small enough to be written into
+// its callers, whose stacks have the room.
 func countBytes(text []byte) *census {
 	c := new(census)
+	c.count(text)
+	return c
+}
+
+func (c *census) count(text []byte) {
 	if len(text) < 4<<10 {
 		for _, b := range text {
 			c[b]++
 		}
-		return c
+		return
 	}
 	// By turns in four tables: what is counted twice in a row need not wait.
 	var more [3]census
@@ -33,7 +39,6 @@ func countBytes(text []byte) *census {
 	for i := range c {
 		c[i] += more[0][i] + more[1][i] + more[2][i]
 	}
-	return c
 }
 
 // of is how many of some bytes there are.

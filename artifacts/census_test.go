@@ -113,3 +113,11 @@ func TestGapsAreFound(t *testing.T) {
 		}
 	}
 }
+
+// Most results are small: what looks at them should not cost more than they do.
+func TestASmallTextCostsNoCensusOnTheHeap(t *testing.T) {
+	result := textResult(strings.Repeat("The issue was closed by a merge. ", 6))
+	if n := testing.AllocsPerRun(100, func() { InspectRest(result, rows) }); n > 3 {
+		t.Errorf("%v allocations, want at most 3", n)
+	}
+}
