@@ -35,8 +35,7 @@ const (
 	maxArguments = 8        // artifacts in the arguments of one call
 )
 
-// noArtifact is the one answer for every id that leads nowhere, for whatever
-// reason.
+// noArtifact is the answer for every id without an artifact, whatever the reason.
 func noArtifact() Outcome {
 	return Outcome{Result: refused(policy.CodeUnknown, "artifact", "there is no artifact of this id, or it is not kept any more. Call the tool again if its result is still needed.", "", false)}
 }
@@ -53,8 +52,8 @@ func (s *Session) artifact(ctx context.Context, id string) (artifacts.Artifact, 
 	return a, err == nil && s.shows(a.Origin.Server)
 }
 
-// readArtifact is the meta tool: a slice of what was kept. It takes the road of
-// a reading call under the artifact's classes and its server's policy.
+// readArtifact is the meta tool that gives a slice of what was kept. It is judged as a
+// reading call, under the artifact's classes and its server's policy.
 func (s *Session) readArtifact(ctx context.Context, req Request) Outcome {
 	c := s.newCall(req.Name, req.Args, req)
 	c.front, c.readOnly = req.Name, true
@@ -64,7 +63,8 @@ func (s *Session) readArtifact(ctx context.Context, req Request) Outcome {
 	return s.road(ctx, c)
 }
 
-// toSlice makes a call one of the slice that its arguments name.
+// toSlice makes a call read the slice that its arguments name. It is false where there is
+// none, with the answer.
 func (s *Session) toSlice(ctx context.Context, c *call) (Outcome, bool) {
 	var want struct {
 		Artifact string `json:"artifact"`
@@ -87,7 +87,7 @@ func (s *Session) toSlice(ctx context.Context, c *call) (Outcome, bool) {
 	return Outcome{}, true
 }
 
-// local makes a call one that the gate answers from what it keeps. Of what may
+// local has the gate itself answer a call, from what it keeps. Of an artifact that may
 // not leave only aggregates are read.
 func (s *Session) local(c *call, a artifacts.Artifact, answer func(context.Context) (json.RawMessage, error)) {
 	c.known, c.local = true, answer
@@ -114,8 +114,8 @@ type notRead struct{ error }
 func (e notRead) MayHaveRun() bool { return false }
 func (e notRead) Kind() string     { return "artifact" }
 
-// slice reads one and words it: the gate's note, then the content in a block of
-// its own.
+// slice reads a part of an artifact and returns it as a result: the gate's note, then
+// the content in a block of its own.
 func (s *Session) slice(ctx context.Context, c *call, a artifacts.Artifact, q artifacts.Query) (json.RawMessage, error) {
 	allowed := s.allowed(a.Origin.Server)
 	slice, err := s.g.opts.Kept.Read(ctx, a.ID, s.who.Principal, allowed, q)
@@ -218,9 +218,10 @@ func (s *Session) contentOf(ctx context.Context, a artifacts.Artifact) ([]byte, 
 	return b, errors.Join(err, h.Close())
 }
 
-// withArtifacts resolves the artifacts among the arguments of a call. What is
-// judged, shown and frozen afterwards names each with its digest, size and
-// classes; what is sent holds its content. It is false where one cannot be had.
+// withArtifacts resolves the artifacts that a call's arguments refer to. The arguments
+// that are judged, shown and frozen describe each with its digest, size and classes. The
+// arguments that are sent hold its content. It is false where one cannot be had, with
+// the answer.
 func (s *Session) withArtifacts(ctx context.Context, c *call) (Outcome, bool) {
 	if c.expanded != nil || c.local != nil || c.isAside() || s.profile.Exposure == Transparent || !bytes.Contains(c.args, []byte(artifactKey)) {
 		return Outcome{}, true
@@ -240,7 +241,7 @@ func (s *Session) withArtifacts(ctx context.Context, c *call) (Outcome, bool) {
 	return Outcome{}, true
 }
 
-// toSend are the bytes that the upstream gets as arguments.
+// toSend are the arguments that the upstream gets.
 func (c *call) toSend() json.RawMessage {
 	if c.expanded != nil {
 		return c.expanded
@@ -248,7 +249,8 @@ func (c *call) toSend() json.RawMessage {
 	return c.args
 }
 
-// described is how an artifact stands in arguments that were admitted.
+// described is what takes the place of a reference to an artifact in the arguments that
+// are judged.
 type described struct {
 	ID      string              `json:"id"`
 	Digest  string              `json:"sha256"`
@@ -257,7 +259,7 @@ type described struct {
 	Classes []engagement.Egress `json:"egress"`
 }
 
-// artifactPass is one pass over the arguments of a call.
+// artifactPass replaces the artifacts in the arguments of a call, in one pass.
 type artifactPass struct {
 	s      *Session
 	ctx    context.Context
@@ -286,7 +288,7 @@ func (f *artifactPass) describe(ref json.RawMessage) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// content turns a description into what it stands for.
+// content turns a description into the content of the artifact.
 func (f *artifactPass) content(ref json.RawMessage) (json.RawMessage, error) {
 	var d described
 	if err := json.Unmarshal(ref, &d); err != nil {
@@ -312,8 +314,8 @@ func (f *artifactPass) content(ref json.RawMessage) (json.RawMessage, error) {
 	return append(base64.StdEncoding.AppendEncode([]byte{'"'}, b), '"'), nil
 }
 
-// insertArtifacts puts the contents of the artifacts that admitted arguments
-// describe into what is sent: text as text, anything else in base64, and a JSON
+// insertArtifacts puts the contents of the artifacts that a call's arguments describe
+// into the arguments that are sent: text as text, anything else in base64, and a JSON
 // value as such where only that fits the tool's schema.
 func (s *Session) insertArtifacts(ctx context.Context, c *call) error {
 	if !bytes.Contains(c.args, []byte(artifactKey)) || s.profile.Exposure == Transparent || c.isAside() {
@@ -337,7 +339,7 @@ func (s *Session) insertArtifacts(ctx context.Context, c *call) error {
 	return nil
 }
 
-// carriedBy are the classes of the artifacts that admitted arguments describe.
+// carriedBy are the classes of the artifacts that arguments describe.
 func (s *Session) carriedBy(args json.RawMessage) (classes engagement.EgressSet) {
 	if !bytes.Contains(args, []byte(artifactKey)) {
 		return 0
@@ -355,8 +357,8 @@ func (s *Session) carriedBy(args json.RawMessage) (classes engagement.EgressSet)
 	return classes
 }
 
-// rewriteAll is rewrite for all arguments of a call. For all of them no artifact
-// stands: not even their names would be judged or shown.
+// rewriteAll is rewrite for the arguments of a call. An artifact must not take the place
+// of all of them: their names would be neither judged nor shown.
 func rewriteAll(args json.RawMessage, give func(ref json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(args, &members); err != nil {
@@ -416,8 +418,8 @@ func rewrite(v json.RawMessage, give func(ref json.RawMessage) (json.RawMessage,
 	return v, nil
 }
 
-// overwrites refuses a call that would write over a secret the mark that stands
-// in its place in what the model read.
+// overwrites refuses a call whose arguments hold the mark of a blacked-out secret. It
+// would write the mark over the secret.
 func (s *Session) overwrites(c *call) (Outcome, bool) {
 	if c.local != nil || c.entry.Class.Permission == engagement.Read || !redacted(c.args) {
 		return Outcome{}, false

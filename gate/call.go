@@ -23,8 +23,8 @@ import (
 // outside the range that JSON-RPC and MCP keep for themselves.
 const CodeUpstream = -31001
 
-// call is one call on its way. It is written by the request that brought it
-// and frozen from then on; a person's yes finds the same bytes.
+// call is one call in progress. The bytes that a person says yes to are the bytes that
+// are judged and sent.
 type call struct {
 	id       string          // for the audit
 	name     string          // the tool as it was written
@@ -41,7 +41,7 @@ type call struct {
 	unseen   bool   // a question about the tool in general: there are no arguments yet
 	at       *sight // what it is judged by beside itself; nil: what holds at that moment
 
-	entry  catalog.Entry // zero where there is no such tool
+	entry  catalog.Entry // of the tool; what stands for it where known is false
 	known  bool
 	launch string // of its server, when the call was judged: it goes to no other
 	unfit  error  // more about a refusal than its code says
@@ -94,8 +94,8 @@ func (s *Session) Call(ctx context.Context, req Request) Outcome {
 	return s.road(ctx, c)
 }
 
-// lookUp finds the tool that a call names directly, and has its arguments in the
-// server's words.
+// lookUp finds the tool that a call names directly, and gives the arguments the form
+// that the server wants.
 func (s *Session) lookUp(c *call) {
 	switch v := s.clientView(); {
 	case s.profile.Exposure == Meta: // no tool is called by its name
@@ -114,7 +114,7 @@ func (s *Session) newCall(name string, args json.RawMessage, req Request) *call 
 	return &call{id: s.nextCall(), name: name, args: args, meta: req.Meta, progress: req.Progress, canAsk: req.CanAsk, client: req.Client}
 }
 
-// road is steps 4 to 13 of a call's way: facts, decision, and what it says.
+// road judges a call and does what the decision says: refuse it, ask a person, or run it.
 func (s *Session) road(ctx context.Context, c *call) Outcome {
 	if out, ok := s.withArtifacts(ctx, c); !ok {
 		return out
@@ -149,9 +149,9 @@ func (s *Session) road(ctx context.Context, c *call) Outcome {
 	return s.run(ctx, c, d)
 }
 
-// verified waits until the call's server has shown its definitions in the life
-// of this gate, since one on record must be the one that runs. A definition
-// that is another now is judged anew; a server that shows none runs nothing.
+// verified waits until the call's server has shown its definitions to this gate, since
+// the definition on record must be the one that runs. If the definition is another now,
+// the call is judged anew. If the server shows none, the call is refused.
 func (s *Session) verified(ctx context.Context, c *call, d policy.Decision) policy.Decision {
 	if c.local != nil {
 		return d
@@ -177,15 +177,15 @@ func (s *Session) verified(ctx context.Context, c *call, d policy.Decision) poli
 	return d
 }
 
-// writeDown keeps an event on which nothing hangs: what it speaks of did not
-// run. One that cannot be kept is no reason to give another answer.
+// writeDown records an event of something that did not run. If it cannot be recorded
+// the client's answer stays the same.
 func (g *Gate) writeDown(e audit.Event) {
 	if err := g.opts.Audit.Record(e); err != nil {
 		g.opts.Log.Error("an event could not be written down", "kind", e.Kind, "code", e.Code, "ticket", e.Ticket, "error", err)
 	}
 }
 
-// refuse writes a refusal down and words it.
+// refuse records a refusal and returns it as the client's result.
 func (s *Session) refuse(c *call, d policy.Decision) Outcome {
 	e := s.event(audit.Refusal, c, d)
 	if d.Code == policy.CodeHeld {
@@ -195,15 +195,15 @@ func (s *Session) refuse(c *call, d policy.Decision) Outcome {
 	return Outcome{Result: refusal(d, c.ticket, c.unfit)}
 }
 
-// refuseClass is call_tool_read's own no.
+// refuseClass refuses a call through call_tool_read of a tool that does not only read.
 func (s *Session) refuseClass(c *call) Outcome {
 	d := policy.Decision{Verdict: policy.Deny, Code: policy.CodeArguments, Rule: "meta.call_tool_read"}
 	s.g.writeDown(s.event(audit.Refusal, c, d))
 	return wrongShape("call_tool_read", "runs only tools of class read, and %v is %s. If the change is wanted, use call_tool.", c.entry.ID, c.entry.Class.Permission)
 }
 
-// run makes a call that policy, or a person, let through. What can still stand in
-// its way comes first; from the intent event on it counts as run.
+// run makes a call that policy or a person allowed. Until the intent event is recorded
+// it can still be stopped; from then on it counts as run.
 func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 	if d.Grant != "" {
 		if _, err := s.g.opts.Inbox.Spend(ctx, d.Grant, s.inboxCall(c), s.matcher(c), s.need(c)); err != nil {
@@ -216,7 +216,7 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 	if err != nil {
 		s.g.opts.Log.Warn("no checkpoint could be taken", "tool", c.entry.ID.String(), "error", err)
 		c.noWayBack = true
-		if d.Verdict == policy.Review && c.allowed == 0 { // nobody said yes: it stands on the checkpoint
+		if d.Verdict == policy.Review && c.allowed == 0 { // nobody said yes: it was to run only with a checkpoint
 			return s.road(ctx, c)
 		}
 		d.Checkpoint, d.Journal, d.NoWayBack = false, false, true
@@ -241,8 +241,8 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 	return s.conclude(ctx, c, back, took, raw, err)
 }
 
-// stopped ends what was begun for a call that did not run after all: its way
-// back, and its ticket, which was claimed for it.
+// stopped ends what was begun for a call that did not run after all: its journal entry,
+// and its ticket, which was claimed.
 func (s *Session) stopped(c *call, back *checkpoint.Entry, out Outcome) Outcome {
 	if back != nil {
 		s.close(back, checkpoint.EntryVoid, "it did not run")
@@ -255,8 +255,8 @@ func (s *Session) stopped(c *call, back *checkpoint.Entry, out Outcome) Outcome 
 	return out
 }
 
-// conclude writes down what came of a call that was sent, and says what of it
-// leaves.
+// conclude records the outcome of a call that was sent, and returns what of its result
+// may leave.
 func (s *Session) conclude(ctx context.Context, c *call, back *checkpoint.Entry, took time.Duration, raw json.RawMessage, err error) Outcome {
 	out, done := s.outcome(c, raw, err)
 	came := out.Result
@@ -301,8 +301,8 @@ func (c *call) params() json.RawMessage {
 	return append(b, '}')
 }
 
-// outcome turns what the upstream said, or that it said nothing, into the
-// client's answer and into words for the audit.
+// outcome turns the upstream's answer, or the error that there was none, into the
+// client's answer and an audit event.
 func (s *Session) outcome(c *call, raw json.RawMessage, err error) (Outcome, audit.Event) {
 	theirs, said := errors.AsType[*jsonrpc.Error](err)
 	switch {
@@ -331,8 +331,8 @@ func metaNote(gone []string) string {
 	return fmt.Sprintf("taken out of _meta: %q", gone)
 }
 
-// lost words the case that no answer came. It never looks like a refusal: the
-// call may have been carried out.
+// lost is the outcome of a call without an answer. It never looks like a refusal, since
+// the call may have been carried out.
 func (s *Session) lost(c *call, err error) (Outcome, audit.Event) {
 	kind, ran := "failed", true
 	var f Failure

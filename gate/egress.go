@@ -32,8 +32,8 @@ type Kept interface {
 // writes a result to disk.
 const DefaultInline = 100_000
 
-// pictureShare is how much lighter the bytes of pictures and sound weigh than
-// those of text: clients pay for their size on a screen, not for their bytes.
+// pictureShare is how many bytes of a picture or a sound weigh as much as one byte of
+// text: clients pay for their size on a screen, not for their bytes.
 const pictureShare = 10
 
 // allowed returns the classes that may leave from a server in this session.
@@ -47,7 +47,7 @@ func (at *sight) allowed(server string) engagement.EgressSet {
 	return limits.Egress
 }
 
-// declared is what the answer to a call carries whatever is found in it: its
+// declared is what the answer to a call counts as carrying whatever is found in it: its
 // tool's class, and the classes of the artifacts among its arguments.
 func (c *call) declared() engagement.EgressSet {
 	egress := c.entry.Class.Egress
@@ -70,9 +70,9 @@ type parcel struct {
 	allowed engagement.EgressSet
 }
 
-// leaving returns what of an upstream's answer may reach the client: all of it
-// where every class that it was declared or found to carry may leave, else what
-// the owner chose for that case. What is large, or does not leave, is kept.
+// leaving returns what of an upstream's answer may reach the client. That is all of it
+// if every class that it was declared or found to carry may leave, else what the owner
+// chose for that case. Parts that are large, or may not leave, are kept.
 func (s *Session) leaving(ctx context.Context, c *call, out Outcome, e *audit.Event) Outcome {
 	ctx = context.WithoutCancel(ctx) // the call ran: what it gave is kept even where its caller has gone
 	switch {
@@ -109,9 +109,8 @@ func (s *Session) leaving(ctx context.Context, c *call, out Outcome, e *audit.Ev
 	return Outcome{Result: p.withheld(ctx)}
 }
 
-// spared are the classes that need not be found although nobody declared them: rows
-// that may leave, where the result goes to its client as it is and nobody wants to
-// know what was read.
+// spared are the classes that need not be looked for although they were not declared:
+// rows, if they may leave, the result goes out unchanged and reading them adds no mark.
 func (p *parcel) spared() engagement.EgressSet {
 	asIs := p.secrets == 0 && (p.s.fits(len(p.result)) || p.c.isAside())
 	if !asIs || p.s.wouldTaint(p.c) {
@@ -120,21 +119,21 @@ func (p *parcel) spared() engagement.EgressSet {
 	return p.allowed.Intersect(engagement.EgressOf(engagement.RowLevel))
 }
 
-// inspect looks for all classes but those that are settled.
+// inspect looks for all classes except those that are settled.
 func (p *parcel) inspect(settled engagement.EgressSet) {
 	p.found = artifacts.InspectRest(p.result, settled)
 	p.classes = p.c.declared().Union(p.found.Classes)
 }
 
-// plain reports whether nothing about a result could matter: everything may
-// leave, it is small, and no word in it can be the gate's.
+// plain reports whether a result may go out without a closer look: everything may leave,
+// it is small, and nothing in it can imitate the gate.
 func (p *parcel) plain() bool {
 	return p.allowed == engagement.AllEgress() && !p.s.g.server(p.c.entry.ID.Server).Secrets &&
 		len(p.result) <= DefaultInline && p.s.fits(len(p.result)) && !p.s.wouldTaint(p.c) && !remarkable(p.result)
 }
 
-// remarkable reports whether a look at text could find something: what is not
-// plain ASCII, or a word that every imitation of the gate has.
+// remarkable reports whether a closer look at a text could find something: it holds
+// bytes that are not plain ASCII, or a word that imitations of the gate have.
 func remarkable(raw []byte) bool {
 	for _, b := range raw {
 		if b >= 0x7f || b == '\\' {
@@ -163,7 +162,7 @@ func (p *parcel) worst() engagement.Egress {
 	return worst
 }
 
-// note adds to the words of the audit line. They hold no contents.
+// note adds to the note of the audit event, which holds nothing of the contents.
 func (p *parcel) note(format string, args ...any) {
 	if p.e.Note != "" {
 		p.e.Note += "; "
@@ -171,8 +170,8 @@ func (p *parcel) note(format string, args ...any) {
 	p.e.Note += fmt.Sprintf(format, args...)
 }
 
-// whole is the result of which everything may leave: large parts kept and
-// replaced, secrets blacked out, and marked where it is not what it seems.
+// whole is the result where everything may leave. Large parts are kept and replaced,
+// secrets are blacked out, and hidden or imitating text is marked.
 func (p *parcel) whole(ctx context.Context) json.RawMessage {
 	var metas []member
 	if p.secrets > 0 {
@@ -183,7 +182,7 @@ func (p *parcel) whole(ctx context.Context) json.RawMessage {
 	return p.marked(p.s.delocalized(p.c, out), metas)
 }
 
-// keepOriginal keeps what came before secrets were blacked out, for its owner.
+// keepOriginal keeps the result as it came, with its secrets, for the owner.
 func (p *parcel) keepOriginal(ctx context.Context) member {
 	p.note("%d secrets blacked out", p.secrets)
 	raw := fmt.Appendf(nil, `{"secrets":%d`, p.secrets)
@@ -193,7 +192,7 @@ func (p *parcel) keepOriginal(ctx context.Context) member {
 	return member{metaPrefix + "redacted", append(raw, '}')}
 }
 
-// keep keeps a content. What goes wrong is said in the log and the audit.
+// keep stores one part of a result. A failure is logged and noted in the audit event.
 func (p *parcel) keep(ctx context.Context, piece artifacts.Piece, classes engagement.EgressSet, withheld bool, tables []artifacts.Table) (artifacts.Artifact, error) {
 	a, err := artifacts.Artifact{}, errNothingKept
 	if p.s.g.opts.Kept != nil {
@@ -214,8 +213,8 @@ func (p *parcel) keep(ctx context.Context, piece artifacts.Piece, classes engage
 
 var errNothingKept = errors.New("no results are kept here")
 
-// keptWhole keeps all that came, withheld, and returns the blocks and facts that
-// say so.
+// keptWhole stores the whole result as withheld, and returns the block and the facts
+// that say so.
 func (p *parcel) keptWhole(ctx context.Context, tables []artifacts.Table) (block json.RawMessage, facts []member) {
 	found := p.found
 	if p.secrets > 0 {
@@ -232,8 +231,8 @@ func (p *parcel) keptWhole(ctx context.Context, tables []artifacts.Table) (block
 	return artifacts.TextBlock(stub.Note), []member{{metaPrefix + "artifact", stub.Data}}
 }
 
-// withheld stands in for a result of which nothing may leave. The call ran, and
-// nothing in it may read as if it had not.
+// withheld is what the client gets of a result of which nothing may leave. It must not
+// read as if the call had not run.
 func (p *parcel) withheld(ctx context.Context) json.RawMessage {
 	p.note("withheld")
 	about := policy.About{Tool: p.c.entry.ID, Egress: p.worst()}
@@ -242,8 +241,8 @@ func (p *parcel) withheld(ctx context.Context) json.RawMessage {
 	return resultOf(true, []json.RawMessage{said, block}, nil, append(facts, ranMeta(policy.CodeEgress, "step4.egress", ""))...)
 }
 
-// cut is what may leave of a result that may not leave whole: the parts that
-// may, and facts about those that stay.
+// cut is what the client gets of a result of which a part may leave: that part, and
+// facts about the rest.
 func (p *parcel) cut(ctx context.Context) json.RawMessage {
 	tables := artifacts.Tables(p.result)
 	cut := artifacts.Downgrade(p.result, p.found, tables, p.c.declared(), p.allowed)
@@ -291,14 +290,14 @@ func (p *parcel) schemaOffered() bool {
 	return err == nil && schema
 }
 
-// fits reports whether a result of so many bytes reaches the client in one.
+// fits reports whether a result of so many bytes goes to the client undivided.
 func (s *Session) fits(size int) bool {
 	bound := s.inline()
 	return bound == 0 || int64(size) <= bound
 }
 
-// inline is how many bytes of text a result brings to this session's client; 0
-// is any number. A transparent session is a proxy where the owner said nothing.
+// inline is how many bytes of text a result brings to this session's client; 0 is any
+// number. In transparent exposure it has no bound unless the owner sets one.
 func (s *Session) inline() int64 {
 	if s.g.opts.Kept == nil {
 		return 0
@@ -314,15 +313,15 @@ func (s *Session) inline() int64 {
 	return DefaultInline
 }
 
-// load is one part of a large result and what it weighs.
+// load is one part of a large result with its weight.
 type load struct {
 	piece  artifacts.Piece
 	weight int64
 }
 
-// sized returns the result with its largest parts kept and replaced, as many as
-// it takes for the rest to fit the client. What servers hold beside tools is
-// read because somebody wants it whole, and stays.
+// sized returns the result with its largest parts kept and replaced, as many as it takes
+// for the rest to fit the client. Resources and prompts are asked for to be read whole,
+// so they stay.
 func (p *parcel) sized(ctx context.Context) (json.RawMessage, []member) {
 	bound := p.s.inline()
 	if bound == 0 || int64(len(p.result)) <= bound || p.c.isAside() {
@@ -364,8 +363,8 @@ func (p *parcel) ends() (head, tail int) {
 	return int(min(bound/8, 4<<10)), int(min(bound/16, 1<<10))
 }
 
-// replaced puts stubs in the place of parts. A part that cannot be kept stays:
-// it may leave, and is better large than lost.
+// replaced puts stubs in the place of parts. A part that cannot be kept stays in the
+// result: it may leave, and must not be lost.
 func (p *parcel) replaced(ctx context.Context, heavy []load) (json.RawMessage, []member) {
 	with := map[string][]json.RawMessage{}
 	facts := []byte{'['}
@@ -406,7 +405,7 @@ func (p *parcel) stubError(out json.RawMessage, metas []member) (json.RawMessage
 	return withFirst(out, artifacts.TextBlock(text)), append(metas, ranMeta(policy.CodeSize, "result.size", ""))
 }
 
-// keptAsOne keeps the whole result where it is large without a part that is.
+// keptAsOne keeps the whole result as one, where it is large but no single part is.
 func (p *parcel) keptAsOne(ctx context.Context) (json.RawMessage, []member) {
 	piece := artifacts.Whole(p.result, p.found)
 	stub, err := p.stub(ctx, piece, p.classes)
@@ -421,13 +420,13 @@ func (p *parcel) keptAsOne(ctx context.Context) (json.RawMessage, []member) {
 	return out, metas
 }
 
-// standIn is a stub as blocks and for programs.
+// standIn is a stub: as content blocks, and as data for programs.
 type standIn struct {
 	blocks []json.RawMessage
 	data   json.RawMessage
 }
 
-// stub keeps a piece and words what stands in for it.
+// stub keeps a piece and returns what stands in for it.
 func (p *parcel) stub(ctx context.Context, piece artifacts.Piece, classes engagement.EgressSet) (standIn, error) {
 	a, err := p.keep(ctx, piece, classes, false, nil)
 	if err != nil {
@@ -458,9 +457,9 @@ func (p *parcel) stub(ctx context.Context, piece artifacts.Piece, classes engage
 	return in, nil
 }
 
-// marked adds the gate's own members to "_meta", what was found to hide or
-// imitate among them. Words in the form of the gate's own stay as they are, but
-// the gate says first whose they are.
+// marked adds the gate's members to "_meta", among them what was found to hide or
+// imitate something. Text in the form of the gate's own stays as it is, but a note
+// before it says whose it is.
 func (p *parcel) marked(out json.RawMessage, metas []member) json.RawMessage {
 	if marks := marksOf(p.found.Marks); marks != nil {
 		metas = append(metas, member{metaPrefix + "marks", marks})
@@ -472,8 +471,8 @@ func (p *parcel) marked(out json.RawMessage, metas []member) json.RawMessage {
 	return withMeta(out, metas)
 }
 
-// marksOf counts the kinds of marks for programs. Colours by themselves are
-// what builds and tests print; they say nothing.
+// marksOf counts the kinds of marks, for programs. Colours are left out: builds and tests
+// print them.
 func marksOf(m artifacts.Marks) json.RawMessage {
 	b := []byte{'{'}
 	for _, kind := range m.List() {
@@ -530,8 +529,8 @@ func (s *Session) contentsOf(c *call, contents, words []json.RawMessage, metas [
 	return withMeta(append(append([]byte(`{"contents":`), list(all)...), '}'), metas)
 }
 
-// leavingError is an upstream's error as far as it may leave. Its words may hold
-// what its results do, and may be a stranger's.
+// leavingError is what may leave of an upstream's error. Its text may hold the same data
+// as a result, and may be a stranger's.
 func (s *Session) leavingError(ctx context.Context, c *call, theirs *jsonrpc.Error, e *audit.Event) *jsonrpc.Error {
 	found := artifacts.InspectValue(theirs.Raw())
 	classes, allowed := c.declared().Union(found.Classes), s.allowed(c.entry.ID.Server)
@@ -559,8 +558,8 @@ func (s *Session) leavingError(ctx context.Context, c *call, theirs *jsonrpc.Err
 	return p.sizedError(ctx, &out)
 }
 
-// sizedError is an error whose words are kept, and their beginning and end given,
-// where they are more than a result may bring.
+// sizedError returns an error as it is if it fits the client. The text of a larger one is
+// kept, and the client gets its beginning and end.
 func (p *parcel) sizedError(ctx context.Context, theirs *jsonrpc.Error) *jsonrpc.Error {
 	raw := theirs.Raw()
 	if p.s.fits(len(raw)) {
@@ -580,8 +579,8 @@ func (p *parcel) sizedError(ctx context.Context, theirs *jsonrpc.Error) *jsonrpc
 	return &jsonrpc.Error{Code: theirs.Code, Message: p.c.entry.ID.Server + " says: " + strings.Join(words, "\n"), Data: data}
 }
 
-// passing returns the params of a progress notification as the client may have
-// them: only its numbers where the rest may not leave.
+// passing returns the params of a progress notification as the client gets them: only
+// the numbers where the rest may not leave.
 func (s *Session) passing(c *call, params json.RawMessage) json.RawMessage {
 	params, _ = cleaned(orEmpty(params))
 	found := artifacts.InspectValue(params)
@@ -626,8 +625,8 @@ func (s *Session) tellProgress(c *call) func(json.RawMessage) {
 	return func(params json.RawMessage) { c.progress(s.passing(c, params)) }
 }
 
-// mayPass reports whether what was found in something that a server sends
-// besides results may leave, whatever was declared for it.
+// mayPass reports whether the data in a message that is no result may leave, judged only
+// by what is found in it.
 func (s *Session) mayPass(server string, value json.RawMessage) bool {
 	at := s.look()
 	return at.mayPass(server, value)
@@ -664,12 +663,13 @@ func (s *Session) mayDeliver(c *call, result json.RawMessage) (classes engagemen
 	return classes, within(classes, allowed)
 }
 
-// wordsMayPass is mayPass for each text in a value by itself.
+// wordsMayPass is mayPass with each text in the value looked at by itself. Looked at
+// together, texts side by side would count as rows.
 func (s *Session) wordsMayPass(server string, value json.RawMessage) bool {
 	return within(wordsCarry(value), s.allowed(server))
 }
 
-// wordsCarry are the classes found in each text in a value by itself.
+// wordsCarry are the classes found in the texts of a value, each looked at by itself.
 func wordsCarry(value json.RawMessage) (classes engagement.EgressSet) {
 	switch value[0] {
 	case '{':

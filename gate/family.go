@@ -37,8 +37,9 @@ func (s *Session) Adopt(ctx context.Context) (Given, error) {
 	return Given{list, s.Prefix().Blocks()}, s.keep(ctx)
 }
 
-// join makes a new session one that works for another. Principal, client,
-// conversation and profile are the parent's where the caller brought none.
+// join returns the identity of a new session that works for another, and what the parent
+// was given. Client, conversation and profile are the parent's, and so is the principal
+// if the caller names none.
 func (g *Gate) join(ctx context.Context, who Identity) (Identity, Given, error) {
 	var given Given
 	parent, err := g.session(ctx, who.Parent)
@@ -67,8 +68,8 @@ func (g *Gate) join(ctx context.Context, who Identity) (Identity, Given, error) 
 	return who, given, nil
 }
 
-// Kin are the ids of the sessions that live here, and of all that they and the
-// given ones work for: their records and accounts are in use.
+// Kin are the ids of the sessions of this process and of the given ones, and of all that
+// they work for. Their records and accounts are in use.
 func (g *Gate) Kin(ctx context.Context, more ...string) []string {
 	kin := map[string]bool{}
 	add := func(id string) {
@@ -124,15 +125,15 @@ func (s *Session) above() policy.Combined {
 	return parent.authorityNow()
 }
 
-// under puts the parent's authority over the session's own.
+// under combines a session's authority with the parent's.
 func under(above policy.Combined, sources policy.Sources) policy.Combined {
 	sources.Parent = &above
 	return sources.Combine()
 }
 
-// lately is what holds in the session, its parent's authority as it was a second
-// ago at most: for what is judged on the goroutine that reads a server, and uses
-// nothing up.
+// lately is like look, but the parent's authority may be as old as a second. It is for
+// messages that are judged on the goroutine that reads a server, which must not wait
+// for the store each time, and that use nothing up.
 func (s *Session) lately() *sight {
 	s.mu.Lock()
 	own := s.authority
@@ -158,8 +159,8 @@ func (s *Session) lately() *sight {
 	return at
 }
 
-// session is one that lives here, or one that stands in for it as it was last
-// recorded.
+// session returns a session of this process, or one made from the record of a session
+// that lives elsewhere or has ended.
 func (g *Gate) session(ctx context.Context, id string) (*Session, error) {
 	for _, s := range g.Sessions() {
 		if s.id == id {

@@ -49,9 +49,9 @@ type shelf struct {
 	items []item
 	good  bool          // a list came
 	stale bool          // it may have changed since
-	start int           // of the server that gave it
-	until time.Time     // what the server said of its age; zero: nothing
-	ttl   time.Duration // the same; negative: nothing
+	start int           // About.Start of the server that gave it
+	until time.Time     // when it is out of date, if the server said so; else zero
+	ttl   time.Duration // how long it keeps, if the server said so; else negative
 }
 
 type shelfKey struct {
@@ -59,13 +59,13 @@ type shelfKey struct {
 	kind   Kind
 }
 
-// features is what the gate holds of what servers have beside tools.
+// features holds the lists of servers, other than their tools.
 type features struct {
 	mu      sync.Mutex // guards what follows; never held across a call
 	shelves map[shelfKey]*shelf
-	changed map[string]bool // servers with a list that is to be looked at again
+	changed map[string]bool // servers with a list that may have changed
 	wake    chan struct{}
-	level   string // the least that any session wants to read of logs
+	level   string // the least level of logs that any session wants
 }
 
 func (f *features) shelf(k shelfKey) *shelf {
@@ -91,16 +91,16 @@ func (f *features) waker() chan struct{} {
 	return f.wake
 }
 
-// listings that may be asked for and held of one server and kind.
+// Bounds of one list of one server.
 const (
 	maxListPages = 1000
 	maxEmptyList = 10 // pages in a row
 	maxListBytes = 64 << 20
 )
 
-// items returns the list of a kind that a server has now: the last one where
-// nothing says that it changed, else a new one, else, where none is to be had,
-// the last one again. A server that declares no such thing is not asked.
+// items returns a server's list of a kind. Where the last list may be out of date a new
+// one is fetched; if that fails it is the last one again. A server that does not declare
+// the capability is not asked.
 func (g *Gate) items(ctx context.Context, server string, kind Kind) []item {
 	about := g.opts.Caller.About(server)
 	declared, _, err := strictjson.Get(orEmpty(about.Capabilities), kinds[kind].capability)
@@ -139,7 +139,7 @@ func (g *Gate) items(ctx context.Context, server string, kind Kind) []item {
 	return items
 }
 
-// fresh returns the list where it still holds: its server tells of changes and
+// fresh returns the list, and whether it still holds: its server tells of changes and
 // told of none, or said how long it keeps.
 func (sh *shelf) fresh(start int, told bool, now time.Time) ([]item, bool) {
 	sh.mu.Lock()
@@ -148,8 +148,8 @@ func (sh *shelf) fresh(start int, told bool, now time.Time) ([]item, bool) {
 	return sh.items, ok
 }
 
-// clear drops the list: what gave it is not there any more. Whatever is in its
-// place has another start.
+// clear drops the list because its server is gone or another. The next one has another
+// start.
 func (sh *shelf) clear() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -168,8 +168,7 @@ func (sh *shelf) keeps() time.Duration {
 	return sh.ttl
 }
 
-// fetch asks for all pages of a list. An entry that is none is left out and
-// costs the others nothing.
+// fetch asks for all pages of a list. An entry without a name is left out.
 func (g *Gate) fetch(ctx context.Context, server string, kind Kind) (items []item, ttl time.Duration, err error) {
 	k := kinds[kind]
 	var params json.RawMessage
@@ -224,7 +223,8 @@ func sorted(items []item) []item {
 	return items
 }
 
-// addPage adds the entries of a page that have a name nobody had before.
+// addPage adds the entries of a page, without those that have no name or one that was
+// there before.
 func (g *Gate) addPage(server string, kind Kind, items []item, entries []json.RawMessage, keys map[string]bool) []item {
 	for i, raw := range entries {
 		key := ""
@@ -248,10 +248,9 @@ type List struct {
 	TTL   time.Duration   // how long a client may keep it; negative: nothing is known
 }
 
-// List returns the list of a kind, of all servers that the session shows, in
-// the order of their aliases and each in the order of its keys. It waits, up to
-// Options.FirstList, for servers that start; one that does not answer in that
-// time is there with its last list.
+// List returns the list of a kind, of all servers that the session shows, in the order
+// of their aliases and each in the order of its keys. It waits up to Options.FirstList
+// for servers that start. Of one that does not answer in that time it has the last list.
 func (s *Session) List(ctx context.Context, kind Kind) List {
 	list := s.newFeatureList(ctx, kind)
 	s.side.mu.Lock()
@@ -310,8 +309,8 @@ func (s *Session) newFeatureList(ctx context.Context, kind Kind) List {
 	return out
 }
 
-// leavingEntry is an entry of a list without the members whose words may not
-// leave; nil where its name or address is among them.
+// leavingEntry is an entry of a list without the members that may not leave. It is nil
+// where the name or the URI may not.
 func (s *Session) leavingEntry(alias string, kind Kind, raw json.RawMessage) json.RawMessage {
 	out := raw
 	for m := range strictjson.Walk(raw) {
@@ -349,7 +348,7 @@ func (s *Session) leavingEntry(alias string, kind Kind, raw json.RawMessage) jso
 	return out
 }
 
-// gather asks servers side by side.
+// gather returns the lists of several servers, fetched side by side.
 func (s *Session) gather(ctx context.Context, aliases []string, kind Kind) [][]item {
 	lists := make([][]item, len(aliases))
 	var all sync.WaitGroup
@@ -382,7 +381,8 @@ func (s *Session) mayList(at *sight, alias string, kind Kind, key string) bool {
 	return d.Code != policy.CodeUnknown
 }
 
-// Arrived notes that a server may have been started anew.
+// Arrived is told when a server may have been restarted. The lists of the one before are
+// out of date then.
 func (g *Gate) Arrived(server string) {
 	start := g.opts.Caller.About(server).Start
 	for kind := range kinds {
@@ -421,8 +421,8 @@ func (g *Gate) listChanged(server string, of ...Kind) {
 // relistPause is the least time between two looks at lists that changed.
 const relistPause = 2 * time.Second
 
-// RunFeatures looks again at lists that servers say have changed, and tells the
-// clients whose own list is a different one now. It returns when ctx ends.
+// RunFeatures fetches the lists that servers say have changed, and tells the clients
+// whose own list is different now. It returns when ctx ends.
 func (g *Gate) RunFeatures(ctx context.Context) error {
 	wake := g.features.waker()
 	for {
@@ -449,8 +449,8 @@ func (g *Gate) RunFeatures(ctx context.Context) error {
 	}
 }
 
-// relist tells the client which of the lists that it was given are different
-// now that some servers have changed theirs.
+// relist tells the client which of its lists are different now that these servers have
+// changed theirs.
 func (s *Session) relist(ctx context.Context, changed map[string]bool) {
 	concerned := false
 	for alias := range changed { // one that is gone was in a list, too

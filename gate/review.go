@@ -62,9 +62,9 @@ func (w wayBack) String() string {
 	return ""
 }
 
-// wayBackOf says how a call can be undone: by the owner's declared inverse, or
-// by copies of the files that its arguments name, each of them inside the
-// roots. A call of which one file is outside has no way back.
+// wayBackOf says how a call can be undone: by the owner's declared inverse, or by copies
+// of the files that its arguments name. All of them must be inside the roots, else there
+// is no way back.
 func (s *Session) wayBackOf(c *call) wayBack {
 	if c.unseen || c.noWayBack || c.entry.Class.Permission <= engagement.Read {
 		return wayBack{}
@@ -75,7 +75,7 @@ func (s *Session) wayBackOf(c *call) wayBack {
 			return wayBack{inverse: inverse}
 		}
 	}
-	// What else a tool of another class does, copies of files do not undo.
+	// A tool of another class does more than copies of files could undo.
 	keeper := s.g.ruling().Keeper
 	if c.entry.Class.Permission != engagement.SourceFileWrite || keeper == nil {
 		return wayBack{}
@@ -95,8 +95,9 @@ func (s *Session) wayBackOf(c *call) wayBack {
 	return w
 }
 
-// pathsOf are the local files that a call's arguments name: where the owner says,
-// else wherever they seem to. It is false where they cannot all be told.
+// pathsOf are the local files that a call's arguments name: at the pointers that the
+// owner declared, else wherever a value looks like a path. It is false where not all of
+// them can be told.
 func (s *Session) pathsOf(c *call) (paths []string, ok bool) {
 	server := s.g.server(c.entry.ID.Server)
 	var declared []string
@@ -150,8 +151,8 @@ func at(raw json.RawMessage, pointer string) (json.RawMessage, bool) {
 	return raw, true
 }
 
-// argsFor is an inverse's arguments with the values of one call. A reference to
-// what is not there is an error: half an inverse is none.
+// argsFor is the inverse's arguments with the values of one call. A reference to a value
+// that is not there is an error.
 func (i *Inverse) argsFor(args, result json.RawMessage) (json.RawMessage, error) {
 	if i.Args == nil {
 		return json.RawMessage("{}"), nil
@@ -214,9 +215,9 @@ func substitute(template, args, result json.RawMessage) (json.RawMessage, error)
 	return template, nil
 }
 
-// checkpointed makes the way back before a call and returns the journal entry
-// to close after it; nil where the decision wants none. An error means that
-// none could be made, and nothing ran.
+// checkpointed makes the way back before a call and returns the journal entry that is
+// closed after the call; nil where the decision wants none. An error means that there is
+// no way back.
 func (s *Session) checkpointed(ctx context.Context, c *call, d policy.Decision) (*checkpoint.Entry, error) {
 	if !d.Checkpoint {
 		return nil, nil
@@ -244,7 +245,7 @@ func (s *Session) checkpointed(ctx context.Context, c *call, d policy.Decision) 
 	return e, nil
 }
 
-// journal closes the entry of a call: what it changed, and what puts it back.
+// journal closes the entry of a call with what the call changed and what undoes it.
 func (s *Session) journal(c *call, e *checkpoint.Entry, result json.RawMessage) {
 	state := checkpoint.EntryKept
 	var err error
@@ -258,7 +259,8 @@ func (s *Session) journal(c *call, e *checkpoint.Entry, result json.RawMessage) 
 	s.close(e, state, e.Note)
 }
 
-// close moves an entry on that only this call holds.
+// close moves an entry, which only this call may change, to another state. A failure is
+// logged.
 func (s *Session) close(e *checkpoint.Entry, state checkpoint.EntryState, note string) {
 	e.Note = note
 	if err := s.step(context.Background(), e, state); err != nil {
@@ -266,7 +268,8 @@ func (s *Session) close(e *checkpoint.Entry, state checkpoint.EntryState, note s
 	}
 }
 
-// step moves an entry on as it was read, unless somebody else has meanwhile.
+// step moves an entry to another state, unless somebody else has done so since it was
+// read.
 func (s *Session) step(ctx context.Context, e *checkpoint.Entry, state checkpoint.EntryState) error {
 	if err := e.Step(state); err != nil {
 		return err
@@ -278,7 +281,7 @@ func (s *Session) step(ctx context.Context, e *checkpoint.Entry, state checkpoin
 	return err
 }
 
-// inverted fills in the declared way back of a call that gave a result.
+// inverted stores the declared inverse with the values of a call that has run.
 func (s *Session) inverted(e *checkpoint.Entry, inverse *Inverse, c *call, result json.RawMessage) checkpoint.EntryState {
 	if result == nil || failed(result) {
 		e.Note = "it failed, so there is nothing to take back"
@@ -293,9 +296,9 @@ func (s *Session) inverted(e *checkpoint.Entry, inverse *Inverse, c *call, resul
 	return checkpoint.EntryKept
 }
 
-// Undo puts back what a journalled call did, as a call of its own: files are
-// restored unless somebody has changed them since, a declared inverse takes
-// the road like any call. The entry must be the principal's own.
+// Undo undoes a journalled call. Files are restored unless somebody has changed them
+// since. A declared inverse is judged and run like any call. The entry must be the
+// principal's own.
 func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, error) {
 	e, err := s.g.opts.Journal.Entry(ctx, id)
 	if err != nil {
@@ -334,7 +337,7 @@ func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, er
 	return Outcome{Result: textResult(false, append([]string{"put back:"}, restored...), nil)}, nil
 }
 
-// undoByCall takes a call back by its declared inverse.
+// undoByCall undoes a call by its declared inverse.
 func (s *Session) undoByCall(ctx context.Context, e checkpoint.Entry, canAsk bool) (Outcome, error) {
 	var inverse struct {
 		Tool string
@@ -368,8 +371,8 @@ func undoable(e checkpoint.Entry) error {
 	return fmt.Errorf("entry %s is %v: %s", e.ID, e.State, e.Note)
 }
 
-// reserve takes the entry that a call takes back, as the last thing before it
-// is sent, so that of two such calls one is.
+// reserve takes the entry of the call that this one undoes. It is the last step before
+// the call is sent, so that of two calls that undo the same entry only one is sent.
 func (s *Session) reserve(ctx context.Context, c *call) error {
 	if c.undoes == "" {
 		return nil
@@ -384,7 +387,7 @@ func (s *Session) reserve(ctx context.Context, c *call) error {
 	return s.step(ctx, &e, checkpoint.EntryUndoing)
 }
 
-// tookBack settles a reserved entry by what came of the call.
+// tookBack settles a reserved entry by the outcome of the call that undoes it.
 func (s *Session) tookBack(c *call, came string) {
 	if c.undoes == "" {
 		return
