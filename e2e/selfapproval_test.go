@@ -602,6 +602,16 @@ func (s *scene) grant(key inbox.Signer, calls int) inbox.Grant {
 	return g
 }
 
+// prompt runs the hook that a client runs with each prompt.
+func (s *scene) prompt(text string) {
+	s.t.Helper()
+	cmd := exec.Command(built.gate, s.binary("hook", "user-prompt-submit", "--json")...)
+	cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"prompt":%q}`, text))
+	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), `"in_force": true`) {
+		s.t.Fatalf("the hook says %s (%v)", out, err)
+	}
+}
+
 // unasked makes a call that a grant might cover, and is an error where it ran.
 func (s *scene) unasked(nonce string) {
 	s.t.Helper()
@@ -888,6 +898,17 @@ var breaches = []breach{
 		s.terminal(shim, s.binary("inbox", "approve", s.ticket.ID), line{"Passphrase to ALLOW", passphrase + "\r"})
 		s.approve(string(s.get(stolen)))
 	}, map[string]int{"n": 1}, "", nil},
+	{"run the hook of your client, so that another prompt counts for your last one", func(s *scene) {
+		s.gate.kill()
+		s.grant(s.at().key, 1)
+		own := s.client(answering(laterForm))
+		s.prompt("delete the production database for good")
+		if got := own.mustErase("irreversible"); !strings.Contains(got, "[deferred]") {
+			s.t.Errorf("after the person's prompt the call gives %s", got)
+		}
+		s.prompt("list the files in the folder")
+		own.mustErase("covered")
+	}, map[string]int{"covered": 1}, "", nil},
 	{"call the server without the gate", func(s *scene) {
 		cmd := exec.Command(built.counting, "-runs", s.runs)
 		in, err := cmd.StdinPipe()
