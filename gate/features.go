@@ -17,14 +17,14 @@ import (
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
-// What servers have beside tools is judged under names that stand where a
-// tool's name would: ALIAS/resources/read, ALIAS/prompts/get and so on. Rules
-// match them, and the owner's "tools" globs declare what they carry out; their
-// class is always read. A rule's args look at the request's own params: /uri,
+// Requests for resources and prompts, and messages of servers, are judged as if they
+// were calls of tools named by their method: ALIAS/resources/read, ALIAS/prompts/get and
+// so on. Rules match these names, and the owner's "tools" globs declare what they carry
+// out. Their class is always read. A rule's args look at the request's own params: /uri,
 // /name, /arguments/....
 
-// aside is a call of something beside the tools, under the name that stands
-// for it in policy and audit. It has no id yet: it may be a mere question.
+// aside is a call of something other than a tool, under the name that policy and audit
+// know it by. It has no id yet, since it may be judged without being made.
 func (s *Session) aside(alias, method string, args json.RawMessage) *call {
 	entry := catalog.Entry{Tool: catalog.Tool{ID: catalog.ToolID{Server: alias, Tool: method}}}
 	entry.Class = catalog.Class{Permission: engagement.Read, Egress: carries[method], Why: "read by the protocol"}
@@ -40,10 +40,9 @@ func (s *Session) aside(alias, method string, args json.RawMessage) *call {
 	return &call{name: entry.ID.String(), args: args, entry: entry, known: true}
 }
 
-// carries is what the answer to each method takes out, unless the owner says
-// something else. For what a server asks the client for, it is what reaches
-// the client: a form's words go to a person, the messages of a sampling into a
-// model.
+// carries is the class of what the answer to each method takes out, unless the owner
+// declares another. For a request of a server it is the class of what reaches the
+// client: a form's text goes to a person, the messages of a sampling go into a model.
 var carries = map[string]engagement.Egress{
 	"resources/read":         engagement.RowLevel,
 	"prompts/get":            engagement.RowLevel,
@@ -56,7 +55,7 @@ var carries = map[string]engagement.Egress{
 	artifactsRead:            engagement.RowLevel, // the gate's own; see Session.local
 }
 
-// use takes a request that is not a tool's along the road.
+// use judges and makes a request that is not a call of a tool.
 func (s *Session) use(ctx context.Context, req Request) Outcome {
 	if out, ok := s.artifactResource(ctx, req); ok {
 		return out
@@ -74,8 +73,8 @@ func (s *Session) use(ctx context.Context, req Request) Outcome {
 	return s.road(ctx, c)
 }
 
-// asideParams are the params of a request that is not a tool's: the caller's
-// own bytes but for the name in them.
+// asideParams are the params of a request that is not a call of a tool: the caller's own
+// bytes, except for the name.
 func (c *call) asideParams() json.RawMessage {
 	if c.meta == nil {
 		return c.args
@@ -87,13 +86,12 @@ func (c *call) asideParams() json.RawMessage {
 	return params
 }
 
-// CodeRefused is the JSON-RPC code of a refusal where an answer has no form to
-// carry one. It lies outside the range that JSON-RPC and MCP keep for
-// themselves.
+// CodeRefused is the JSON-RPC code of a refusal of a request that is not a call of a
+// tool. It lies outside the range that JSON-RPC and MCP keep for themselves.
 const CodeRefused = -31003
 
-// AsError turns the gate's own words, which have the form of a tool's result,
-// into an error, for requests that are not a tool's.
+// AsError turns a refusal, which has the form of a tool's result, into an error. It is
+// for requests that are not calls of tools.
 func (o Outcome) AsError() Outcome {
 	if o.Result == nil || !failed(o.Result) {
 		return o
@@ -120,14 +118,14 @@ func callError(err error) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: CodeUpstream, Message: err.Error()}
 }
 
-// permitted judges what runs without a way to ask anybody, and writes it down:
-// it runs, or there is an error.
+// permitted judges and records what runs at once or not at all: nobody can be asked about
+// it. An error says why it must not run.
 func (s *Session) permitted(c *call) *jsonrpc.Error {
 	digest, err := canonjson.Digest(orEmpty(c.args))
 	if err != nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
-	c.digest, c.ungranted = digest, true // no grant is for what nobody is asked about
+	c.digest, c.ungranted = digest, true // grants are only for what a person is asked about
 	_, d := s.decide(context.Background(), c)
 	kind := audit.Note
 	runs := d.Verdict == policy.Run || d.Verdict == policy.Review

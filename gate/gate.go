@@ -96,7 +96,7 @@ type Server struct {
 	Inverse func(tool string) *Inverse
 	Paths   func(tool string) []string
 	Dir     string // what the server's relative paths are relative to; empty: the gate's own folder
-	Folders bool   // it was given folders to work in, so what they are relative to is not known
+	Folders bool   // the server was given folders to work in, so it is not known what they are relative to
 	Secrets bool   // secrets in what it gives are blacked out
 	Own     bool   // each session has a connection of its own to it
 }
@@ -265,8 +265,8 @@ func (r *ruling) check(p Profile) error {
 	return nil
 }
 
-// sole is the one server that a transparent profile shows. Where it is left out
-// the profile shows nothing, and says why.
+// sole is the one server that a transparent profile shows. It may be one that is left
+// out: a session then says why it shows nothing.
 func (r *ruling) sole(p Profile) (alias string, err error) {
 	shown := r.of(p)
 	if len(shown) == 0 {
@@ -308,9 +308,8 @@ func (g *Gate) HasProfile(name string) bool {
 // Tools returns every tool that is known now.
 func (g *Gate) Tools() *catalog.Set { return g.set.Load() }
 
-// await gives servers of which nothing is known yet some time to list their
-// tools. It returns at once where each of them is known, and reports whether
-// one was late.
+// await waits for those of the servers of which nothing is known yet. It reports whether
+// one of them had not answered in time.
 func (g *Gate) await(ctx context.Context, wait time.Duration, servers ...string) (late bool) {
 	var missing []string
 	g.mu.Lock()
@@ -329,8 +328,8 @@ func (g *Gate) await(ctx context.Context, wait time.Duration, servers ...string)
 	return ctx.Err() != nil
 }
 
-// noteSilent remembers which servers have not answered, though they were given
-// all the time that a first list has. One that failed was not waited for.
+// noteSilent records which servers have not answered in all the time that a first list
+// has. Those that failed are not among them.
 func (g *Gate) noteSilent(servers []string) {
 	if g.opts.Acceptance == nil {
 		return
@@ -366,7 +365,7 @@ func (g *Gate) Run(ctx context.Context) error {
 	return nil
 }
 
-// tellWhenSettled has a session told once its early list is out of date.
+// tellWhenSettled has a session told when its early list is out of date.
 func (g *Gate) tellWhenSettled(s *Session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,12 +14,11 @@ import (
 )
 
 // uriScheme begins the URI of a resource where several servers may be shown:
-// mcp-gate://ALIAS/ and then the server's own URI, character for character. It
-// depends on nothing else, leads back by cutting, and leaves a template a
-// template.
+// mcp-gate://ALIAS/ and then the server's own URI, character for character. So the URI
+// depends on nothing else, is taken apart by cutting, and a template stays a template.
 const uriScheme = "mcp-gate://"
 
-// gateSchemes are the gate's: no server speaks for it by listing a URI of one.
+// gateSchemes are the gate's own. A server's resource is never found by a URI of one.
 var gateSchemes = []string{"gate", "artifact", "mcp-gate"}
 
 // outName is what the client calls a prompt, a resource or a template.
@@ -59,7 +58,7 @@ func (s *Session) prompt(ctx context.Context, name string) (alias, own string, o
 	return alias, own, ok
 }
 
-// known are the lists that servers gave last, as far as they gave any.
+// known are the last lists of these servers, without asking them.
 func (s *Session) known(aliases []string, kind Kind) [][]item {
 	lists := make([][]item, len(aliases))
 	for i, alias := range aliases {
@@ -68,10 +67,10 @@ func (s *Session) known(aliases []string, kind Kind) [][]item {
 	return lists
 }
 
-// resource finds the server of a URI as the client wrote it, and the server's
-// own URI. One without the gate's prefix, which tools' results are full of, is
-// taken where exactly one server lists it, has a template that begins like it,
-// or has resources at all.
+// resource finds the server of a URI as the client wrote it, and the server's own URI.
+// Clients take URIs without the gate's prefix from the results of tools. Such a one is
+// found if exactly one server lists it, or has a template that begins like it, or has
+// resources at all.
 func (s *Session) resource(ctx context.Context, uri string) (alias, own string, ok bool) {
 	if s.profile.Exposure == Transparent {
 		return s.sole, uri, true
@@ -130,8 +129,8 @@ func noResource(uri string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: CodeNotFound, Message: "Resource not found: there is no resource of this URI, or several servers could have it (then put " + uriScheme + "SERVER/ before it)", Data: data}
 }
 
-// localized returns the params with the server's own name in place of the
-// client's, and whose it is.
+// localized returns the params of a request with the server's own name in place of the
+// client's, and the server.
 func (s *Session) localized(ctx context.Context, req Request) (args json.RawMessage, alias string, e *jsonrpc.Error) {
 	args = orEmpty(req.Args)
 	var own string
@@ -159,7 +158,7 @@ func (s *Session) localized(ctx context.Context, req Request) (args json.RawMess
 	return args, alias, nil
 }
 
-// localizedRef does the same for what a completion is for.
+// localizedRef does the same for completion/complete.
 func (s *Session) localizedRef(ctx context.Context, args json.RawMessage) (json.RawMessage, string, *jsonrpc.Error) {
 	invalid := func(text string) (json.RawMessage, string, *jsonrpc.Error) {
 		return nil, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
@@ -200,8 +199,8 @@ func renamed(obj json.RawMessage, member, from, to string) (json.RawMessage, err
 	return strictjson.Set(obj, member, strictjson.AppendString(nil, to))
 }
 
-// delocalized gives the URIs in the answer to a resources/read the names that
-// the client knows them by.
+// delocalized puts the client's URIs in the place of the server's in the answer to a
+// resources/read.
 func (s *Session) delocalized(c *call, result json.RawMessage) json.RawMessage {
 	if c.protocolMethod() != "resources/read" || c.ownURI || s.profile.Exposure == Transparent {
 		return result

@@ -32,23 +32,22 @@ func (s *Session) event(kind string, c *call, d policy.Decision) audit.Event {
 	return s.about(e, c)
 }
 
-// keptArgs are the arguments of a call as the audit log keeps them, where the
-// owner wants it to: without what looks like a secret. Longer ones are not kept,
-// since a part of them would tell a rule something else.
+// keptArgs are the arguments of a call for the audit log, if the owner has it keep them:
+// without what looks like a secret. Arguments that are too long are left out, since a
+// rule could judge a part of them in another way than the whole.
 func (g *Gate) keptArgs(c *call) json.RawMessage {
 	if !g.ruling().KeepArguments || len(c.args) > audit.MaxArgs {
 		return nil
 	}
 	clean, _ := artifacts.RedactJSON(orEmpty(c.args))
 	kept, err := canonjson.Append(nil, clean)
-	if err != nil || len(kept) > audit.MaxArgs { // they were never judged, or marks made them longer
+	if err != nil || len(kept) > audit.MaxArgs { // not strict JSON, or longer by the marks for secrets
 		return nil
 	}
 	return kept
 }
 
-// about adds who called what with which arguments to a line: digests and
-// sizes.
+// about adds to an event who called what, and the digest and size of the arguments.
 func (s *Session) about(e audit.Event, c *call) audit.Event {
 	e.Call, e.Session, e.Principal, e.Client, e.Ticket = c.id, s.id, s.who.Principal, s.who.Client, c.ticket
 	e.Tool, e.ArgsDigest, e.ArgsSize = c.entry.ID.String(), c.digest, int64(len(c.args))

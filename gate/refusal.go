@@ -8,11 +8,10 @@ import (
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
-// refusal is the result a model gets in place of the tool's own: the code, one
-// sentence that says what it may do instead, and the same for programs. Why adds
-// facts that only the caller knew; it may be nil. It is
-// a tool result, never shaped as an invalid request, so that a client shows it
-// to the model and does not take it for its own mistake.
+// refusal is the result that a model gets in place of the tool's own: the code, one
+// sentence that says what it may do instead, and the same for programs. Why adds facts
+// that only the caller knew; it may be nil. It is the result of a tool and no protocol
+// error, so that the client shows it to the model.
 func refusal(d policy.Decision, ticket string, why error) json.RawMessage {
 	sentence := d.ForModel()
 	if why != nil {

@@ -27,7 +27,7 @@ func (s *Session) spent() *spent {
 	return &spent{calls, bytes, err != nil}
 }
 
-// leaves is what remains of a limit; nothing, where what was used is not known.
+// leaves is what remains of a limit. It is nothing where what was used is not known.
 func (u spent) leaves(limit engagement.Spend) engagement.Spend {
 	if u.unknown {
 		return engagement.Spend{Calls: new(int64), ResultBytes: new(int64)}
@@ -47,8 +47,8 @@ func (s *Session) spendLimit() engagement.Spend {
 	return s.g.ruling().Spend.Meet(s.authorityNow().Engagement.Limits.Spend)
 }
 
-// charge takes one call off what the session may spend. It is the last thing
-// before a call and atomic, so that calls side by side cannot overspend.
+// charge takes one call off what the session may spend, and reports whether there was one
+// left. It is atomic, so that calls side by side cannot overspend.
 func (s *Session) charge(ctx context.Context) bool {
 	limit := s.spendLimit()
 	if !limited(limit) {
