@@ -47,8 +47,8 @@ func (s *Session) spendLimit() engagement.Spend {
 	return s.g.ruling().Spend.Meet(s.authorityNow().Engagement.Limits.Spend)
 }
 
-// charge takes one call off what the session may spend, and reports whether there was one
-// left. It is atomic, so that calls side by side cannot overspend.
+// charge takes one call off what the session may spend, and reports whether the call may
+// run. It is atomic, so that calls side by side cannot overspend.
 func (s *Session) charge(ctx context.Context) bool {
 	limit := s.spendLimit()
 	if !limited(limit) {
