@@ -288,6 +288,9 @@ func TestProgressRestartsTheTimeout(t *testing.T) {
 		if m.Method != "tools/call" {
 			return
 		}
+		if strings.Contains(string(m.Params), "silent") || !strings.Contains(string(m.Params), "progressToken") {
+			return
+		}
 		for range 10 {
 			time.Sleep(800 * time.Millisecond)
 			say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"g` + string(m.ID) + `","progress":1}}`)
@@ -302,7 +305,8 @@ func TestProgressRestartsTheTimeout(t *testing.T) {
 		if _, err := r.Call(t.Context(), "a", req); err != nil || n != 10 {
 			t.Errorf("%d notifications, %v", n, err)
 		}
-		e := r.wrong(Timeout, "t", "") // without progress
+		r.must("t", "") // whose caller wants no progress
+		e := r.wrong(Timeout, "silent", "")
 		if e.After != time.Second {
 			t.Errorf("after %v, want 1s", e.After)
 		}

@@ -121,6 +121,9 @@ func (x *session) call(ctx context.Context, req Request, timeout time.Duration) 
 	if ctx.Err() != nil {
 		return fail(ended(ctx))
 	}
+	if timeout > 0 && req.Progress == nil { // without a token the server could not say that it is at work
+		req.Progress = func(json.RawMessage) {}
+	}
 	p, err := x.prepare(ctx, req)
 	if err != nil {
 		return fail(&Error{Kind: BadRequest, Err: err})
