@@ -132,8 +132,8 @@ func (a *app) acceptCommand() *cobra.Command {
 were accepted, tools that came later, findings of the scanner, and tools that are
 gone. Exit code 3 if there is anything.
 
-With TOOLs (server/tool, or just server for its instructions), or --all, show
-them and accept what was shown, after a yes. Once an approver key is enrolled its
+With TOOLs (server/tool, 'server/*' for all of a server, or just server for its
+instructions), or --all, show them and accept what was shown, after a yes. Once an approver key is enrolled its
 passphrase is the yes.`,
 		RunE: func(c *cobra.Command, names []string) error { return a.accept(c.Context(), names, all, yes) },
 	}
@@ -158,6 +158,17 @@ type held struct {
 	pick  catalog.Pick
 }
 
+// isNamed reports whether an argument of the command means it.
+func (h held) isNamed(name string) bool {
+	server, _, _ := strings.Cut(h.Tool, "/")
+	return name == h.Tool || name == server+"/*"
+}
+
+// isLike reports whether the same is to be said of both.
+func (h held) isLike(o held) bool {
+	return h.State == o.State && h.Why == o.Why && slices.Equal(h.Changes, o.Changes) && len(h.Findings)+len(o.Findings) == 0
+}
+
 func (a *app) accept(ctx context.Context, names []string, all, yes bool) (err error) {
 	e, err := a.startSettled(ctx, engineOptions{standing: true})
 	if err != nil {
@@ -170,11 +181,11 @@ func (a *app) accept(ctx context.Context, names []string, all, yes bool) (err er
 	}
 	if len(names) > 0 {
 		for _, name := range names {
-			if !slices.ContainsFunc(waiting, func(h held) bool { return h.Tool == name }) {
+			if !slices.ContainsFunc(waiting, func(h held) bool { return h.isNamed(name) }) {
 				return usage(fmt.Errorf("%q is not held back: mcp-gate accept lists what is", name))
 			}
 		}
-		waiting = slices.DeleteFunc(waiting, func(h held) bool { return !slices.Contains(names, h.Tool) })
+		waiting = slices.DeleteFunc(waiting, func(h held) bool { return !slices.ContainsFunc(names, h.isNamed) })
 	}
 	if err := a.showHeld(waiting); err != nil {
 		return err
@@ -183,6 +194,10 @@ func (a *app) accept(ctx context.Context, names []string, all, yes bool) (err er
 		return nil
 	}
 	if len(names) == 0 && !all {
+		if first := waiting[0].Tool; !a.json {
+			server, _, _ := strings.Cut(first, "/")
+			fmt.Fprintf(a.stderr, "mcp-gate: to accept what you looked at: mcp-gate accept %s, or '%s/*', or --all\n", inbox.DisplayLine(first), inbox.DisplayLine(server))
+		}
 		return &exitError{3, nil}
 	}
 	if err := a.acceptYes(ctx, len(waiting), yes); err != nil {
@@ -208,8 +223,11 @@ func (a *app) showHeld(waiting []held) error {
 	if len(waiting) == 0 {
 		fmt.Fprintln(a.stdout, "nothing is held back")
 	}
-	for _, h := range waiting {
+	for i, h := range waiting {
 		fmt.Fprintf(a.stdout, "%s  %v: %s\n", inbox.DisplayLine(h.Tool), h.State, inbox.DisplayLine(h.Why))
+		if i+1 < len(waiting) && h.isLike(waiting[i+1]) {
+			continue // once, below the last of them
+		}
 		for _, c := range h.Changes {
 			fmt.Fprintf(a.stdout, "    %s\n", strings.ReplaceAll(c, "\n", "\n    "))
 		}
