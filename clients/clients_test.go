@@ -325,6 +325,15 @@ func TestPlacesOfEveryClient(t *testing.T) {
 	if _, err := Find("netscape"); err == nil || !strings.Contains(err.Error(), "cursor, vscode") {
 		t.Errorf("got %v", err)
 	}
+	for _, c := range All() { // in the home folder the two are one
+		seen := map[string]bool{}
+		for _, f := range c.Files(env, "linux", "/h") {
+			if seen[f.Path] {
+				t.Errorf("%s: %s would be read twice", c.ID, f.Path)
+			}
+			seen[f.Path] = true
+		}
+	}
 }
 
 func TestPlan(t *testing.T) {

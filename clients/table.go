@@ -134,7 +134,7 @@ func (c Client) Files(env func(string) (string, bool), goos, projectDir string) 
 			continue
 		}
 		full, ok := p.expand(env, goos, projectDir)
-		if ok && !slices.Contains(out, File{full, p.scope}) {
+		if ok && !slices.ContainsFunc(out, func(f File) bool { return f.Path == full }) { // the project may be the home
 			out = append(out, File{full, p.scope})
 		}
 	}
