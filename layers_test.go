@@ -12,7 +12,7 @@ import (
 const module = "github.com/mcp-gate/mcp-gate/"
 
 // anyone may import these: they know nothing of the product.
-var anyone = []string{"internal/enum", "internal/canonjson", "internal/strictjson", "internal/jsonrpc", "internal/ids", "internal/flock", "internal/durable", "internal/lazy", "internal/sieve"}
+var anyone = []string{"internal/enum", "internal/canonjson", "internal/strictjson", "internal/jsonrpc", "internal/ids", "internal/flock", "internal/durable", "internal/lazy", "internal/sieve", "internal/offheap"}
 
 // layers says who may import whom, of ours and of others beyond the standard
 // library. A row lists lower layers only, so no cycle is possible, and a
@@ -31,6 +31,7 @@ var layers = []struct {
 	{"internal/sieve", nil, nil},
 	{"internal/flock", nil, []string{"golang.org/x/sys"}},
 	{"internal/durable", nil, nil},
+	{"internal/offheap", nil, []string{"golang.org/x/sys"}},
 	{"internal/jsonrpc", nil, []string{"github.com/go-json-experiment/json", "golang.org/x/sys"}},
 	{"engagement", nil, []string{"github.com/go-json-experiment/json"}},
 	{"audit", nil, nil},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/enum"
+	"github.com/mcp-gate/mcp-gate/internal/offheap"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
@@ -77,12 +78,8 @@ func Inspect(result json.RawMessage) Findings { return InspectRest(result, 0) }
 func InspectRest(result json.RawMessage, settled engagement.EgressSet) Findings {
 	in := newInspector(len(result))
 	in.settled = settled.Has(engagement.RowLevel)
-	room := rooms.Get().(*[]byte)
-	defer func() {
-		if cap(*room) <= maxRoom {
-			rooms.Put(room)
-		}
-	}()
+	room, apart := roomFor(len(result))
+	defer leave(room, apart)
 	if block, text, ok := soleText(result, room); ok {
 		in.part(Part{Pointer: "/content/0", Kind: PartText, Raw: block}, func() { in.blockText(text) })
 		in.together()
@@ -153,9 +150,27 @@ func (in *inspector) part(p Part, look func()) {
 // rooms are for texts while they are looked at.
 var rooms = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxRoom bounds the rooms that are kept: while the next large result comes, its own
-// bytes want the memory.
+// maxRoom bounds the rooms that are kept. Those of larger texts are none of the
+// heap's, where they would be garbage as the next large result comes.
 const maxRoom = 1 << 20
+
+// roomFor returns a room for a text, which may be apart from the heap. Nothing of it
+// is kept once [leave] was called.
+func roomFor(size int) (room *[]byte, apart []byte) {
+	if size > maxRoom {
+		apart = offheap.Take(size)
+		part := apart[:0]
+		return &part, apart
+	}
+	return rooms.Get().(*[]byte), nil
+}
+
+func leave(room *[]byte, apart []byte) {
+	offheap.Give(apart)
+	if apart == nil && cap(*room) <= maxRoom {
+		rooms.Put(room)
+	}
+}
 
 // soleText returns the block and the text of a result that is one block of text,
 // spelt as encoders spell it. Most results are, and this one need not be taken

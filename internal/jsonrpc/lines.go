@@ -10,11 +10,13 @@ import (
 	"io"
 	"math"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcp-gate/mcp-gate/internal/offheap"
 )
 
 // keepOfLong is how much of each end of a too long line is kept, to find out
@@ -88,6 +90,7 @@ type LineReader struct {
 	r     *bufio.Reader
 	limit int64
 	begun bool
+	room  []byte // where a long line is put together; nil between lines
 }
 
 // NewLineReader reads lines of at most limit bytes from r.
@@ -118,10 +121,11 @@ func (l *LineReader) Next() ([]byte, error) {
 // line reads up to the next LF. It returns data with a nil error, or no data
 // with an error; a last line without an end is data.
 func (l *LineReader) line() ([]byte, error) {
-	var long [][]byte // what came so far of a line that is longer than the buffer
-	size := 0
+	var long []byte // what came so far of a line that is longer than the buffer
+	defer func() { offheap.Give(l.room); l.room = nil }()
 	for {
 		part, err := l.r.ReadSlice('\n')
+		size := len(long) + len(part)
 		switch {
 		case err == nil && long == nil:
 			if int64(len(part)) > l.limit {
@@ -129,64 +133,56 @@ func (l *LineReader) line() ([]byte, error) {
 			}
 			return bytes.Clone(part), nil
 		case err == nil || err == bufio.ErrBufferFull:
-			if size += len(part); int64(size) > l.limit {
-				return nil, l.skip(size, append(long, part), err == nil)
+			if int64(size) > l.limit {
+				return nil, l.skip(size, [][]byte{long, part}, err == nil)
 			}
+			if long == nil {
+				l.room = offheap.Take(int(min(l.limit, math.MaxInt)))
+				long = l.room[:0]
+			}
+			if size >= emptyAt && len(long) < emptyAt {
+				collectLines()
+			}
+			long = append(long, part...)
 			if err == nil {
-				return joined(append(long, part), size), nil
+				return l.whole(long), nil
 			}
-			if size >= emptyAt && size-len(part) < emptyAt {
-				debug.FreeOSMemory() // what is left of the last one makes room for this one
-			}
-			long = extended(long, part)
-		case size+len(part) > 0 && errors.Is(err, io.EOF):
-			return slices.Concat(append(long, part)...), nil
+		case size > 0 && errors.Is(err, io.EOF):
+			return slices.Concat(long, part), nil
 		default:
 			return nil, err
 		}
 	}
 }
 
-// Parts of a long line are kept in blocks that double from the first to the
-// largest size, so that their memory is in few pieces once they are joined.
-const (
-	firstBlock   = 128 << 10
-	largestBlock = 4 << 20
-)
-
-// extended adds a part to the blocks of a line.
-func extended(blocks [][]byte, part []byte) [][]byte {
-	if n := len(blocks); n > 0 {
-		last := blocks[n-1]
-		fits := min(len(part), cap(last)-len(last))
-		blocks[n-1], part = append(last, part[:fits]...), part[fits:]
+// whole returns a long line as a part of the heap.
+func (l *LineReader) whole(long []byte) []byte {
+	if len(long) >= emptyAt {
+		uncollected.Add(int64(len(long)))
 	}
-	if len(part) == 0 {
-		return blocks
+	if l.room == nil {
+		return long
 	}
-	size := firstBlock
-	if n := len(blocks); n > 0 {
-		size = min(2*cap(blocks[n-1]), largestBlock)
-	}
-	return append(blocks, append(make([]byte, 0, size), part...))
+	return bytes.Clone(long)
 }
 
-// emptyAt is the size from which a line may become a large one. Unused memory is given
-// back to the system before the rest of it is read.
-const emptyAt = 1 << 20
+const (
+	// emptyAt is the size from which a line may become a large one.
+	emptyAt = 1 << 20
+	// largeLine is how many bytes of large lines may be garbage when the next one comes.
+	largeLine = 4 << 20
+)
 
-// largeLine is the size from which it pays to collect the parts of a line at once.
-const largeLine = 4 << 20
+// uncollected is how many bytes of large lines have come since garbage was last
+// collected for one.
+var uncollected atomic.Int64
 
-// joined puts the parts of a line together. Those of a large one are garbage of
-// the same size: collected at once they make room for what is made of it next.
-func joined(parts [][]byte, size int) []byte {
-	line := slices.Concat(parts...)
-	if size >= largeLine {
-		clear(parts)
+// collectLines makes room for a large line where there were others, most of which are
+// garbage by now: the collector by itself would let several of them pile up.
+func collectLines() {
+	if uncollected.Load() >= largeLine && uncollected.Swap(0) >= largeLine {
 		runtime.GC()
 	}
-	return line
 }
 
 // skip reads past the rest of a line that became too long, of which parts
