@@ -228,8 +228,12 @@ func lookPath(cfg Server) (string, error) {
 var errNoProgram = errors.New("not found")
 
 func notFound(cfg Server, where string) *Error {
+	hint := "install it, or give its full path in the configuration"
+	if len(strings.Fields(cfg.Command[0])) > 1 {
+		hint = `"command" is the name of one program: put what follows it into "args", a word each`
+	}
 	return &Error{
-		Server: cfg.Alias, Kind: StartFailed, Hint: "install it, or give its full path in the configuration",
+		Server: cfg.Alias, Kind: StartFailed, Hint: hint,
 		Err: fmt.Errorf("command %q is %w in %s", cfg.Command[0], errNoProgram, where),
 	}
 }

@@ -57,6 +57,11 @@ func TestStartsThatFail(t *testing.T) {
 	}
 }
 
+func TestWholeLineAsCommand(t *testing.T) {
+	r := start(t, Options{}, Server{Alias: "a", Command: []string{"npx -y pkg"}, Env: []string{"PATH=/bin"}}).settled()
+	contains(t, r.wrong(StartFailed, "echo", "").Hint, `put what follows it into "args"`)
+}
+
 func TestHangInInitialize(t *testing.T) {
 	cfg := fake("a", "-fault", "hang-init,stubborn")
 	cfg.StartTimeout = 500 * time.Millisecond

@@ -483,6 +483,9 @@ func (m *inboxModel) title() string {
 	}
 	t, ok := m.current()
 	if m.screen == screenList || m.screen == screenHelp || !ok {
+		if waiting == 1 {
+			return "mcp-gate inbox: 1 waits for you"
+		}
 		return fmt.Sprintf("mcp-gate inbox: %d wait for you", waiting)
 	}
 	part := ""
