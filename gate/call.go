@@ -313,11 +313,12 @@ func (s *Session) outcome(c *call, raw json.RawMessage, err error) (Outcome, aud
 		return s.lost(c, err)
 	}
 	result, gone := raw, []string(nil)
+	has := membersOf(raw, "_meta", "isError")
 	if c.local == nil {
-		result, gone = cleaned(raw)
+		result, gone = cleanedOf(raw, has[0])
 	}
 	e := audit.Event{Outcome: audit.OK, ResultSize: int64(len(raw))}
-	if failed(raw) {
+	if string(has[1]) == "true" {
 		e.Outcome = audit.ToolError
 	}
 	e.Note = metaNote(gone)

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -101,11 +100,13 @@ func (c *call) isAside() bool {
 	return ok && c.entry.Raw == nil
 }
 
+// resultType is what a modern server says that a result is, "" where it does not.
 func resultType(result json.RawMessage) string {
-	if !bytes.Contains(result, []byte(`"resultType"`)) {
+	kind := memberOf(result, "resultType")
+	if len(kind) == 0 || kind[0] != '"' || result[0] != '{' {
 		return ""
 	}
-	return stringOf(result, "resultType")
+	return string(strictjson.Unquote(nil, kind))
 }
 
 // answered asks the client for what a modern server needs, and returns the params

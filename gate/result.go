@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/mcp-gate/mcp-gate/artifacts"
@@ -69,7 +70,11 @@ type member struct {
 // keys that only the gate may write, and which keys were taken out. What has none
 // is returned as it is.
 func cleaned(theirs json.RawMessage) (json.RawMessage, []string) {
-	meta := memberOf(orEmpty(theirs), "_meta")
+	return cleanedOf(theirs, memberOf(orEmpty(theirs), "_meta"))
+}
+
+// cleanedOf is cleaned where the "_meta" is known.
+func cleanedOf(theirs, meta json.RawMessage) (json.RawMessage, []string) {
 	kept, gone := withoutOurs(meta)
 	if gone == nil {
 		return theirs, nil
@@ -139,6 +144,17 @@ func memberOf(result json.RawMessage, name string) json.RawMessage {
 		}
 	}
 	return nil
+}
+
+// membersOf returns the members of these names, in one walk.
+func membersOf(result json.RawMessage, names ...string) []json.RawMessage {
+	found := make([]json.RawMessage, len(names))
+	for m := range strictjson.Walk(result) {
+		if i := slices.Index(names, m.Name); i >= 0 && found[i] == nil {
+			found[i] = m.Value
+		}
+	}
+	return found
 }
 
 func stringOf(obj json.RawMessage, member string) string {
