@@ -908,7 +908,9 @@ var breaches = []breach{
 		}
 		s.prompt("list the files in the folder")
 		own.mustErase("covered")
-	}, map[string]int{"covered": 1}, "", nil},
+	}, map[string]int{"covered": 1}, "", func(s *scene) bool {
+		return s.said(func(e audit.Event) bool { return e.Rule == "prompt" && strings.Contains(e.Note, `"act":"locate"`) })
+	}},
 	{"call the server without the gate", func(s *scene) {
 		cmd := exec.Command(built.counting, "-runs", s.runs)
 		in, err := cmd.StdinPipe()

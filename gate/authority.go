@@ -60,15 +60,29 @@ func (at *sight) left(limit engagement.Spend) engagement.Spend {
 // Engagement is what holds in the session, without the owner's limits.
 func (s *Session) Engagement() engagement.Engagement { return s.authorityNow().Engagement }
 
-// Prompt takes the reading of a prompt, which can only add caution. It reports
-// whether the reading is in force: one that says nothing changes nothing.
+// Prompt takes the reading of a prompt in place of the last one's, which can only
+// add caution to what holds besides. It reports whether the reading is in force: one
+// that says nothing changes nothing. The audit log has the reading, not the prompt.
 func (s *Session) Prompt(r engagement.Reading) bool {
 	var inForce bool
 	s.change(func(from policy.Sources) (to policy.Sources) {
 		to, inForce = from.WithPrompt(r)
 		return to
 	})
+	if inForce {
+		e := audit.Event{Kind: audit.Note, Session: s.id, Principal: s.who.Principal, Client: s.who.Client, Rule: "prompt", Note: "a prompt was read: " + readAs(r)}
+		s.g.writeDown(e)
+	}
 	return inForce
+}
+
+// readAs is a reading as one line of the audit log.
+func readAs(r engagement.Reading) string {
+	b, err := json.Marshal(r)
+	if err != nil { // its words are those of closed sets
+		return err.Error()
+	}
+	return string(b)
 }
 
 // declare takes the agent's own reading of the work, which can only add caution.
