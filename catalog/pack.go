@@ -16,14 +16,14 @@ import (
 // already: what a start reads of them. It is written, and synced, before the
 // lock names what is in it.
 //
-//	mcp-gate pack 2 SHA-256-OF-THE-REST
+//	mcp-gate pack 3 SHA-256-OF-THE-REST
 //	LENGTH-OF-HEADS  HEADS  DEFINITIONS
 //
 // A head is a tool's digest, what [NewTool] reads in its definition and what
 // [Listable] says of it; the definitions' bytes follow one another in the order
 // of the heads. Where one of the two comes to say something else, the number in
 // the first line changes: a pack that is not understood is made anew.
-const packHeader = "mcp-gate pack 2 "
+const packHeader = "mcp-gate pack 3 "
 
 // packFile is where the pack of the server with this alias is.
 func (d *Ledger) packFile(alias string) string {
