@@ -38,8 +38,8 @@ func (s *Session) Adopt(ctx context.Context) (Given, error) {
 }
 
 // join returns the identity of a new session that works for another, and what the parent
-// was given. Client, conversation and profile are the parent's, and so is the principal
-// if the caller names none.
+// was given. Client, conversation, profile and exposure are the parent's, and so is the
+// principal if the caller names none.
 func (g *Gate) join(ctx context.Context, who Identity) (Identity, Given, error) {
 	var given Given
 	parent, err := g.session(ctx, who.Parent)
@@ -63,6 +63,7 @@ func (g *Gate) join(ctx context.Context, who Identity) (Identity, Given, error) 
 	if who.Principal == "" {
 		who.Principal = of.Principal
 	}
+	who.Exposure, who.Sole = of.Exposure, of.Sole
 	who.Account = parent.spendAccount()
 	who.Over = append(slices.Clone(of.Over), parent.rank())
 	return who, given, nil

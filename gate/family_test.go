@@ -66,6 +66,49 @@ func TestASessionThatWorksForAnotherIsGivenWhatThatWas(t *testing.T) {
 	}
 }
 
+// A parent's exposure may be its process's own: a child has it, whatever its own
+// process would show, and also where only the parent's record is left.
+func TestASessionIsShownInTheFormOfTheOneItWorksFor(t *testing.T) {
+	a, b := twoGates(t, func(o *Options) {
+		o.Servers = o.Servers[1:] // mail
+		shown := o.Profiles[""]
+		shown.Exposure = Transparent
+		o.Profiles = map[string]Profile{"": shown}
+	})
+	rule := func(g *Gate, shown Profile) {
+		now := g.opts.Settings
+		shown.Authority = engagement.DefaultAuthority()
+		now.Profiles = map[string]Profile{"": shown}
+		g.Rule(now)
+	}
+	rule(b.gate, Profile{}) // meta
+	parent := a.open(t, Identity{Scope: policy.ScopeAdmin})
+	check := func() {
+		t.Helper()
+		child, err := b.gate.Open(t.Context(), Identity{Scope: policy.ScopeAdmin, Parent: parent.ID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if child.profile.Exposure != Transparent || child.sole != "mail" || string(child.Instructions()) != parent.Instructions() {
+			t.Errorf("the child is shown %s of %q: %s", child.profile.Exposure, child.sole, child.Instructions())
+		}
+		if out := child.Call(t.Context(), Request{Name: "find_tools", Args: json.RawMessage(`{"query":"mail"}`)}); out.Error == nil {
+			t.Errorf("a meta tool answers a child: %s", out.Result)
+		}
+		grandchild, err := b.gate.Open(t.Context(), Identity{Scope: policy.ScopeAdmin, Parent: child.ID()})
+		if err != nil || grandchild.profile.Exposure != Transparent {
+			t.Errorf("the grandchild: %v", err)
+		}
+	}
+	check()
+	parent.Close() // its record is what b reads now
+	check()
+	rule(b.gate, Profile{Servers: []string{}})
+	if _, err := b.gate.Open(t.Context(), Identity{Parent: parent.ID()}); err == nil || !strings.Contains(err.Error(), `does not show server "mail" any more`) {
+		t.Errorf("a server that the profile hides by now: %v", err)
+	}
+}
+
 func TestASessionMayNeverMoreThanTheOneItWorksFor(t *testing.T) {
 	a, b := twoGates(t, nil)
 	parent := a.open(t, Identity{})

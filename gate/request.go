@@ -29,6 +29,11 @@ type Identity struct {
 	// Over are those whom it works for, whose rules hold for it too; [Gate.Open]
 	// sets it.
 	Over []Rank
+	// Exposure and Sole are what the session is shown and, in transparent exposure,
+	// the one server: the parent's. A session with none has the profile's.
+	// [Gate.Open] sets them.
+	Exposure Exposure
+	Sole     string
 }
 
 // A Rank is what the owner's rules tell callers apart by.

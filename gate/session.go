@@ -81,14 +81,21 @@ func (g *Gate) newSession(id string, who Identity) (s *Session, err error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no profile %q", who.Profile)
 	}
-	p.Exposure = cmp.Or(p.Exposure, Meta)
-	s = &Session{g: g, id: id, who: who, profile: p, changed: make(chan struct{})}
+	p.Exposure = cmp.Or(who.Exposure, p.Exposure, Meta)
 	if p.Exposure == Transparent {
-		if s.sole, err = now.sole(p); err != nil {
+		if who.Sole != "" {
+			if !p.includes(who.Sole) {
+				return nil, fmt.Errorf("profile %q does not show server %q any more", who.Profile, who.Sole)
+			}
+			p.Servers = []string{who.Sole}
+		}
+		if who.Sole, err = now.sole(p); err != nil {
 			return nil, fmt.Errorf("profile %q: %w", who.Profile, err)
 		}
-		s.profile.Servers = []string{s.sole}
+		p.Servers = []string{who.Sole}
 	}
+	who.Exposure = p.Exposure
+	s = &Session{g: g, id: id, who: who, profile: p, sole: who.Sole, changed: make(chan struct{})}
 	s.authority = g.launch(p, who)
 	return s, nil
 }

@@ -34,8 +34,8 @@ first one is made and printed once; mcp-gate token makes more. The path /mcp
 is the default profile, /mcp/p/NAME another one.
 
 With --parent ID the session works for another one, which mcp-gate status shows
-while it lives: it has that one's principal, profile, tools and prefix, takes
-what it spends off the same account, and may at no moment do more.`,
+while it lives: it has that one's principal, profile, exposure, tools and prefix,
+takes what it spends off the same account, and may at no moment do more.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := parentSaid(c, f.parent); err != nil {
