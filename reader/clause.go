@@ -365,7 +365,7 @@ func (p *parser) verb(i int) int {
 		strength = p.strengthHere(i)
 	case p.gerund && t.form&formIng != 0, p.passive && t.form&formPast != 0:
 		strength = likely
-	case p.mood == moodTold && t.form&(formBase|formIng) != 0 && !p.afterNounMark(i) && effectful(t.class.plain.act):
+	case p.mood == moodTold && t.form&(formBase|formIng) != 0 && !p.afterNounMark(i) && !p.compound(i) && !p.told(i) && effectful(t.class.plain.act):
 		strength = weak
 	}
 	if strength == 0 {
@@ -410,15 +410,18 @@ var splits = map[string][]split{
 	"cross":  {{"off", "ticket", false}},
 	"keep":   {{"posted", "send", true}, {"updated", "send", true}, {"informed", "send", true}, {"in the loop", "send", true}},
 	"loop":   {{"in", "send", true}},
+	"hit":    {{"up", "send", true}},
 	"copy":   {{"in", "send", true}},
-	"give":   {{"heads up", "send", true}, {"shout", "send", true}, {"ring", "send", true}, {"call", "send", true}, {"nudge", "send", true}, {"once over", "verify", false}, {"money back", "pay", false}, {"refund", "pay", false}, {"spin", "run", false}, {"try", "run", false}},
+	"give":   {{"heads up", "send", true}, {"shout", "send", true}, {"ring", "send", true}, {"call", "send", true}, {"nudge", "send", true}, {"once over", "verify", false}, {"money back", "pay", false}, {"refund", "pay", false}, {"spin", "run", false}, {"try", "run", false}, {"whirl", "run", false}, {"go", "run", false}},
 	"bring":  {{"up to speed", "send", true}, {"live", "post", false}, {"down", "restart", false}, {"back up", "restart", false}},
 	"get":    {{"out", "deploy", false}, {"up to speed", "send", true}, {"back up", "restart", false}, {"running", "code", false}, {"working", "code", false}, {"fixed", "code", false}, {"sorted", "code", false}},
 	"drop":   {{"line", "send", true}, {"note", "send", true}},
-	"put":    {{"live", "post", false}, {"in maintenance mode", "deploy", false}, {"into maintenance mode", "deploy", false}, {"on hold", "ticket", false}, {"on ice", "ticket", false}},
+	"put":    {{"live", "post", false}, {"in maintenance mode", "deploy", false}, {"into maintenance mode", "deploy", false}, {"on hold", "ticket", false}, {"on ice", "ticket", false}, {"in the picture", "send", true}},
 	"set":    {{"live", "post", false}},
 	"take":   {{"live", "post", false}, {"offline", "restart", false}, {"out of service", "restart", false}, {"down", "restart", false}},
 	"push":   {{"live", "post", false}},
+	"pull":   {{"forward", "schedule", false}},
+	"move":   {{"forward", "schedule", false}},
 	"shift":  {{"over", "deploy", false}},
 	"switch": {{"over", "deploy", false}},
 }
@@ -500,6 +503,29 @@ func (p *parser) strengthHere(i int) int {
 func (p *parser) afterNounMark(i int) bool {
 	return i > 0 && p.tokens[i].pause == pauseNone &&
 		p.tokens[i-1].roles.any(rolesOf(roleDeterminer, rolePreposition))
+}
+
+// told reports whether the word before makes this one what somebody does already:
+// "the sheet where we assign desks".
+func (p *parser) told(i int) bool {
+	return i > 0 && p.tokens[i].pause == pauseNone && p.tokens[i-1].roles.has(roleSubject)
+}
+
+// compound reports whether a word that is verb and thing alike ends a noun of two
+// words: "the Notion page".
+func (p *parser) compound(i int) bool {
+	t := &p.tokens[i]
+	if t.verbLen > 1 || t.pause != pauseNone || i == 0 {
+		return false
+	}
+	for j := max(0, i-4); j < i; j++ {
+		if n := p.tokens[j].objectLen; n > 1 && j+n > i {
+			return true
+		}
+	}
+	next := i + 1
+	noun := t.isObject || next < len(p.tokens) && p.tokens[next].pause == pauseNone && p.tokens[next].roles.has(rolePreposition)
+	return noun && p.tokens[i-1].isObject
 }
 
 func (p *parser) add(i, strength int) {

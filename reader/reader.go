@@ -244,7 +244,7 @@ func (d *decision) fallbackAct() engagement.Act {
 		return engagement.ActVerify
 	case d.startsWith(kindsOf(kindDoc, kindText, kindQuery, kindCode, kindMedia)), d.wants():
 		return engagement.ActAuthor
-	case d.kinds.any(kindsOf(kindEvent, kindDevice)) && !d.endsAsking:
+	case d.kinds.any(kindsOf(kindEvent, kindDevice)) && !d.kinds.any(kindsOf(kindObs, kindMessage, kindFile, kindRepo)) && !d.endsAsking:
 		return engagement.ActOperate
 	case d.kinds != 0 && d.kinds&^kindsOf(kindLive, kindPlace, kindWeb) == 0:
 		return engagement.ActAnswer

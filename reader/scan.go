@@ -45,6 +45,8 @@ type token struct {
 	kinds    kindSet // of the longest object that starts here
 	domains  engagement.DomainSet
 	isObject bool
+
+	objectLen int // words that the object takes
 }
 
 // page is a scanned request.
@@ -468,7 +470,7 @@ func (p *page) take(t *token, e *entry, n int, objectEnd *int, i int) {
 		t.roles, t.roleLen = t.roles|e.roles, n // "do not edit" is a cue as a whole, and negates
 	}
 	if e.domains != 0 && !t.isObject && i >= *objectEnd {
-		t.kinds, t.domains, t.isObject = e.kinds, e.domains, true
+		t.kinds, t.domains, t.isObject, t.objectLen = e.kinds, e.domains, true, n
 		*objectEnd = i + n
 	}
 }
