@@ -47,9 +47,9 @@ func TestMarksOfAscii85ThatOverlapHoldNothing(t *testing.T) {
 // What is passed over without a closer look is no row: a carriage return at the end,
 // which means nothing, has each line looked at.
 func TestSentencesArePassedOver(t *testing.T) {
-	parts := strings.Split("a|He said|, |; |,|;|\"|\"so\"|1,234|.|!|?| |\n|\n|.\n|!\n|- -\n|x,y\n|x, y.\n|1, 2\n|\n\n|end; of it.\n", "|")
+	parts := strings.Split("a|He said|, |; |,|;|\"|\"so\"|1,234|.|!|?| |\n|\n|.\n|!\n|- -\n|x,y\n|x, y.\n|1, 2\n|\n\n|end; of it.\n|one 2 b\n|two 3 d\n|, \"|  \"", "|")
 	r := rand.New(rand.NewPCG(9, 9))
-	found := 0
+	found, begun := 0, 0
 	for range 100_000 {
 		var b strings.Builder
 		few := []string{parts[r.IntN(len(parts))], parts[r.IntN(len(parts))], parts[r.IntN(len(parts))], "\n", ".\n"}
@@ -66,10 +66,17 @@ func TestSentencesArePassedOver(t *testing.T) {
 			if ok {
 				found++
 			}
+			rest, is := findDelimited(text[sentencesSize(text):], delim)
+			if rest.start += sentencesSize(text); is != ok || ok && (rest.start != got.start || rest.rows != got.rows || rest.fields != got.fields) {
+				t.Fatalf("%v %+v behind the sentences, %v %+v in all: %q", is, rest, ok, got, text)
+			}
+		}
+		if sentencesSize(text) > 0 {
+			begun++
 		}
 	}
-	if found < 1000 {
-		t.Errorf("only %d tables", found)
+	if found < 1000 || begun < 1000 {
+		t.Errorf("only %d tables, and %d that begin with sentences", found, begun)
 	}
 }
 
@@ -78,9 +85,12 @@ func TestSentencesArePassedOver(t *testing.T) {
 func TestSentencesEndRunsOfWords(t *testing.T) {
 	parts := strings.Split("a|Ada Bern 3|Bo Oslo 4|Cy Rome 5|a=1 b=2|c=3 d=4|me@host.org x|.|;|,|)|\n|\n|.\n|\n\n|1 x y\n|2 z w\n|3 u v\n", "|")
 	r := rand.New(rand.NewPCG(8, 8))
-	found := 0
-	for range 100_000 {
+	found, begun := 0, 0
+	for i := range 200_000 {
 		var b strings.Builder
+		for i%2 == 0 && r.IntN(2) == 0 {
+			b.WriteString("So it is.\n")
+		}
 		for range r.IntN(24) {
 			b.WriteString(parts[r.IntN(len(parts))])
 		}
@@ -89,12 +99,20 @@ func TestSentencesEndRunsOfWords(t *testing.T) {
 		if got != want {
 			t.Fatalf("%v, with a closer look %v: %q", got, want, text)
 		}
+		if size := sentencesSize([]byte(text)); !strings.ContainsAny(text, "=@") && size > 0 {
+			if rest := isWords([]byte(text[size:])); rest != got {
+				t.Fatalf("%v behind the sentences, %v in all: %q", rest, got, text)
+			}
+			if got {
+				begun++
+			}
+		}
 		if got {
 			found++
 		}
 	}
-	if found < 1000 {
-		t.Errorf("only %d tables", found)
+	if found < 1000 || begun < 100 {
+		t.Errorf("only %d tables, %d behind sentences", found, begun)
 	}
 }
 

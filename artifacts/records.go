@@ -3,6 +3,7 @@ package artifacts
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 	"net/url"
 	"strings"
 	"unicode"
@@ -24,15 +25,27 @@ func looksLikeRecords(text []byte, has *census) bool {
 		return false
 	}
 	if has.of("\r\n") > 0 {
+		lines := text
+		if has['\r'] == 0 {
+			lines = text[sentencesSize(text):]
+		}
 		for _, delim := range delimiters {
 			if has[delim] < minRows {
 				continue
 			}
-			if _, ok := findDelimited(text, delim); ok {
+			among := text
+			if delim == ',' || delim == ';' {
+				among = lines
+			}
+			if _, ok := findDelimited(among, delim); ok {
 				return true
 			}
 		}
-		if isAligned(text) || has.of(":|=") >= minFields*minRows && isPairs(text) || isWords(text) || isDashed(text, has) {
+		words := text
+		if has.of("=@") == 0 {
+			words = lines
+		}
+		if isAligned(text) || has.of(":|=") >= minFields*minRows && isPairs(text) || isWords(words) || isDashed(text, has) {
 			return true
 		}
 	}
@@ -151,6 +164,58 @@ func findDelimited(text []byte, delim byte) (block, bool) {
 	return run, run.rows >= minRows
 }
 
+// sentencesSize returns how many bytes the lines take that a text begins with, up to
+// the first of which it is not certain that it is no row of what commas or semicolons
+// keep apart and begins none: each of them ends as a sentence does or is empty, each
+// comma or semicolon has a space behind it, and no quote begins a field. Line feeds
+// alone end lines. Such a line is no row of words either, where it has neither sign
+// that [isWords] looks for.
+func sentencesSize(text []byte) int {
+	if len(text) == 0 || !inSentence('\n', text[0]) {
+		return 0
+	}
+	at := 1
+	for ; at+8 <= len(text); at += 8 { // as inSentence, of eight at a time
+		prev, here := binary.LittleEndian.Uint64(text[at-1:]), binary.LittleEndian.Uint64(text[at:])
+		p, h := prev&^highBits, here&^highBits
+		parts := (equal(p, ',') | equal(p, ';')) &^ prev
+		quote := (equal(p, '"') | equal(p, '\n')) & equal(h, '"') &^ (prev | here)
+		stops := (equal(p, '.') | equal(p, '!') | equal(p, '?') | equal(p, '\n')) &^ prev
+		space, breaks := equal(h, ' ')&^here, equal(h, '\n')&^here
+		if m := (parts&^space | quote | breaks&^stops) & highBits; m != 0 {
+			return lastBreak(text[:at+bits.TrailingZeros64(m)/8])
+		}
+	}
+	for ; at < len(text); at++ {
+		if !inSentence(text[at-1], text[at]) {
+			return lastBreak(text[:at])
+		}
+	}
+	if isStop(text[at-1]) {
+		return at
+	}
+	return lastBreak(text)
+}
+
+// equal sets the high bits of the bytes of w that are c. All are of ASCII.
+func equal(w uint64, c byte) uint64 { return highBits - (w ^ uint64(c)*eachByte) }
+
+// inSentence reports whether a byte may stand behind another in lines that
+// [sentencesSize] knows.
+func inSentence(prev, c byte) bool {
+	switch {
+	case prev == ',' || prev == ';':
+		return c == ' '
+	case c == '"':
+		return prev != '"' && prev != '\n'
+	case c == '\n':
+		return prev == '\n' || isStop(prev)
+	}
+	return true
+}
+
+func isStop(c byte) bool { return c == '.' || c == '!' || c == '?' }
+
 // sentenceSize returns how many bytes the first line takes with its end where it is
 // certain that it is no row and begins none, 0 where that takes a closer look: it
 // ends as a sentence does, has the delimiter with a space behind it each time, and
@@ -158,7 +223,7 @@ func findDelimited(text []byte, delim byte) (block, bool) {
 func sentenceSize(text []byte, delim byte) int {
 	end := nextByte(text, '\n', 0)
 	line := text[:end]
-	if end == 0 || line[end-1] != '.' && line[end-1] != '!' && line[end-1] != '?' {
+	if end == 0 || !isStop(line[end-1]) {
 		return 0
 	}
 	at := nextByte(line, delim, 0)

@@ -219,6 +219,9 @@ func Unquote(dst, quoted []byte) []byte {
 	return dst[:from+j]
 }
 
+// shortEscapes has what the escapes of two bytes stand for.
+var shortEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
 // UnquoteWhole appends what b says where b is one string and nothing else, as
 // loosely as [Loose] has it. One pass tells and does it, for strings that are large.
 func UnquoteWhole(dst, b []byte) (out []byte, ok bool) {
@@ -249,6 +252,13 @@ func UnquoteWhole(dst, b []byte) (out []byte, ok bool) {
 		}
 		switch c := in[i]; {
 		case c == '\\':
+			if i+1 < len(in) {
+				if short := shortEscapes[in[i+1]]; short != 0 {
+					dst[j] = short
+					i, j = i+2, j+1
+					continue
+				}
+			}
 			if escapeSize(in[i:], true) == 0 {
 				return dst[:from], false
 			}
