@@ -64,7 +64,10 @@ func (s *Session) Authorize(ctx context.Context, challenge, refused string) (str
 	case challenge != "" && refused == rec.header() && parseChallenge([]string{challenge}).tooLittle:
 		return "", s.widen(ctx, parseChallenge([]string{challenge}).scopes)
 	case challenge != "" && refused == rec.header() && rec.Renewed && now.Sub(rec.Obtained) < fresh:
-		return "", s.needed("it refuses a token that was renewed just now")
+		if rec.Refresh == "" {
+			return "", s.needed("it refuses a token that was renewed just now")
+		}
+		return "", fmt.Errorf("it refuses a token that was renewed just now; a call after %v asks for another: if that is refused as well, run mcp-gate auth login %s", wholeUp(fresh-now.Sub(rec.Obtained)), s.s.Alias)
 	}
 	next, err := s.renew(ctx, rec)
 	var needed *NeededError
@@ -123,8 +126,8 @@ func (s *Session) renew(ctx context.Context, old *record) (*record, error) {
 	s.mu.Lock()
 	failed, until := s.failed, s.until
 	s.mu.Unlock()
-	if failed != nil && s.c.o.Now().Before(until) {
-		return nil, failed
+	if left := until.Sub(s.c.o.Now()); failed != nil && left > 0 {
+		return nil, again(failed, left)
 	}
 	unlock, err := s.c.o.Vault.Lock(nameOf(s.s.Alias))
 	if err != nil {
@@ -217,5 +220,15 @@ func (s *Session) fail(rec *record, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed, s.until = err, s.c.o.Now().Add(pause)
-	return err
+	return again(err, pause)
+}
+
+// again is err of a renewal that is tried again once left is over.
+func again(err error, left time.Duration) error {
+	return fmt.Errorf("%w; a call after %v tries again", err, wholeUp(left))
+}
+
+// wholeUp is d in whole seconds: after them it is over.
+func wholeUp(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
 }

@@ -16,6 +16,7 @@
 package signin
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -23,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -33,6 +35,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/mcp-gate/mcp-gate/internal/lazy"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 	"github.com/mcp-gate/mcp-gate/vault"
 )
 
@@ -242,7 +245,7 @@ func (c *Client) guard(ctx context.Context, s Server) (*guard, error) {
 func (c *Client) exchange(ctx context.Context, g *guard, p provider, r registered, code, verifier string) (*record, error) {
 	conf := oauth2.Config{ClientID: r.ID, ClientSecret: r.Secret, RedirectURL: r.Redirect, Endpoint: oauth2.Endpoint{TokenURL: p.Token.String(), AuthStyle: r.style()}}
 	began := c.o.Now()
-	tok, err := conf.Exchange(context.WithValue(ctx, oauth2.HTTPClient, g.client), code, oauth2.VerifierOption(verifier), oauth2.SetAuthURLParam("resource", p.Resource))
+	tok, err := conf.Exchange(tokenContext(ctx, g), code, oauth2.VerifierOption(verifier), oauth2.SetAuthURLParam("resource", p.Resource))
 	if err != nil {
 		return nil, fmt.Errorf("exchange the code for a token: %w", plainToken(err))
 	}
@@ -270,7 +273,7 @@ func (c *Client) renew(ctx context.Context, s Server, old *record) (*record, err
 		EndpointParams: url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.Refresh}, "resource": {old.Resource}},
 	}
 	began := c.o.Now()
-	tok, err := conf.Token(context.WithValue(ctx, oauth2.HTTPClient, g.client))
+	tok, err := conf.Token(tokenContext(ctx, g))
 	if err != nil {
 		return nil, plainToken(err)
 	}
@@ -280,6 +283,47 @@ func (c *Client) renew(ctx context.Context, s Server, old *record) (*record, err
 		return nil, err
 	}
 	return &next, nil
+}
+
+// tokenContext has the library make its requests with g, and read "expires_in" as a
+// whole number, the only one that it takes.
+func tokenContext(ctx context.Context, g *guard) context.Context {
+	client := *g.client
+	client.Transport = wholeSeconds{client.Transport}
+	return context.WithValue(ctx, oauth2.HTTPClient, &client)
+}
+
+type wholeSeconds struct{ http.RoundTripper }
+
+func (t wholeSeconds) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	_ = resp.Body.Close() // it is read
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(roundedLife(b)))
+	return resp, nil
+}
+
+// roundedLife returns a token answer with its "expires_in" rounded down. Anything but
+// a JSON object with a number there is left to the library.
+func roundedLife(answer []byte) []byte {
+	life, ok, err := strictjson.Get(answer, "expires_in")
+	if err != nil || !ok {
+		return answer
+	}
+	seconds, err := strconv.ParseFloat(strings.Trim(string(life), `"`), 64)
+	if err != nil || !(seconds >= 0 && seconds <= math.MaxInt32) {
+		return answer
+	}
+	if whole, err := strictjson.Set(answer, "expires_in", strconv.AppendInt(nil, int64(seconds), 10)); err == nil {
+		return whole
+	}
+	return answer
 }
 
 // tokenText is what may stand in a header as a token, RFC 6750.

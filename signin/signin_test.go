@@ -38,7 +38,7 @@ type world struct {
 	resource  map[string]any // RFC 9728; nil is none
 	issuer    map[string]any // RFC 8414
 	challenge string         // WWW-Authenticate; %s is the origin
-	life      int            // expires_in; 0 says nothing
+	life      string         // expires_in, as JSON; "" says nothing
 	refuse    string         // error code of the token endpoint
 	status    int            // of the token endpoint, 0 is 200
 	answerISS string         // iss of the answer
@@ -57,7 +57,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, codes: map[string]url.Values{}, life: 3600, dir: filepath.Join(t.TempDir(), "keys")}
+	w := &world{t: t, codes: map[string]url.Values{}, life: "3600", dir: filepath.Join(t.TempDir(), "keys")}
 	w.now.Store(1_800_000_000)
 	w.vault = vault.Open(vault.Options{Dir: w.dir})
 	w.Server = httptest.NewServer(http.HandlerFunc(w.serve))
@@ -186,8 +186,8 @@ func (w *world) token(rw http.ResponseWriter, form url.Values) {
 	w.access, w.refresh = fmt.Sprintf("access-%d", w.issued), fmt.Sprintf("refresh-%d", w.issued)
 	rw.Header().Set("Content-Type", "application/json")
 	answer := map[string]any{"access_token": w.access, "refresh_token": w.refresh, "token_type": "bearer"}
-	if w.life > 0 {
-		answer["expires_in"] = w.life
+	if w.life != "" {
+		answer["expires_in"] = json.RawMessage(w.life)
 	}
 	_ = json.NewEncoder(rw).Encode(answer)
 }
@@ -305,17 +305,34 @@ func TestRenewal(t *testing.T) {
 	}
 	w.now.Add(31)
 	var needed *NeededError
-	if _, err := s.Authorize(t.Context(), "", ""); err == nil || errors.As(err, &needed) {
+	if _, err := s.Authorize(t.Context(), "", ""); err == nil || errors.As(err, &needed) || !strings.HasSuffix(err.Error(), "the token endpoint answers HTTP 502; a call after 5s tries again") {
 		t.Errorf("got %v, want an error that is about the provider", err)
 	}
 	asked := len(w.forms)
-	if _, err := s.Authorize(t.Context(), "Bearer", "Bearer access-2"); err == nil || len(w.forms) != asked {
+	w.now.Add(2)
+	if _, err := s.Authorize(t.Context(), "Bearer", "Bearer access-2"); err == nil || len(w.forms) != asked || !strings.HasSuffix(err.Error(), "a call after 3s tries again") {
 		t.Errorf("a renewal that just failed is tried again (%v)", err)
 	}
 	w.set(func() { w.status = 0 })
-	w.now.Add(6)
+	w.now.Add(4)
 	if got, err := s.Authorize(t.Context(), "", ""); err != nil || got != "Bearer access-3" {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// The life of a token is said in other ways than as a whole number.
+func TestTheLifeOfAToken(t *testing.T) {
+	for said, want := range map[string]time.Duration{
+		`3600`: time.Hour, `"3600"`: time.Hour, `3600.9`: time.Hour, `"3600.9"`: time.Hour, `3.6e3`: time.Hour,
+		`0`: 0, `null`: 0, ``: 0, `1000000000000`: 0,
+	} {
+		w := newWorld(t)
+		w.life = said
+		w.mustLogin()
+		st, err := w.client().Status(w.server())
+		if got := st.Expires; err != nil || (want == 0) != got.IsZero() || want != 0 && !got.Equal(w.clock().Add(want)) {
+			t.Errorf("%s: until %v, %v", said, got, err)
+		}
 	}
 }
 
@@ -337,15 +354,18 @@ func TestARefusedTokenIsRenewedOnce(t *testing.T) {
 		t.Errorf("%d token requests and %d visits, want 2 and 1", len(w.forms), len(w.visited))
 	}
 	// A server that refuses the new one too does not make the gate ask for ever.
-	for range 3 {
-		if got, err := sessions[0].Authorize(t.Context(), "Bearer", "Bearer access-2"); err == nil {
-			t.Errorf("got %q for a token that was just renewed", got)
+	for _, left := range []string{"10s", "9s", "8s"} {
+		got, err := sessions[0].Authorize(t.Context(), "Bearer", "Bearer access-2")
+		var needed *NeededError // a wait may do
+		if err == nil || errors.As(err, &needed) || !strings.Contains(err.Error(), "a call after "+left+" asks for another") {
+			t.Errorf("got %q, %v for a token that was just renewed", got, err)
 		}
+		w.now.Add(1)
 	}
 	if len(w.forms) != 2 {
 		t.Errorf("%d token requests, want 2", len(w.forms))
 	}
-	w.now.Add(11)
+	w.now.Add(7)
 	if got, err := sessions[0].Authorize(t.Context(), "Bearer", "Bearer access-2"); err != nil || got != "Bearer access-3" {
 		t.Errorf("got %q, %v", got, err)
 	}

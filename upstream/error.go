@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ const (
 	Invalid                       // an answer came that is not acceptable JSON or JSON-RPC
 	TooLarge                      // an answer came that is over the size limit
 	Unreachable                   // no connection could be made
-	Unauthorized                  // HTTP 401: it wants a sign-in or another token
+	Unauthorized                  // HTTP 401: it wants a sign-in or another token; or there is no token for it
 	Refused                       // another HTTP status without a JSON-RPC answer
 	Cancelled                     // the caller's context ended
 	BadRequest                    // the caller's params cannot be sent
@@ -82,7 +83,11 @@ func (e *Error) Error() string {
 	case Unreachable:
 		b.WriteString(" cannot be reached")
 	case Unauthorized:
-		b.WriteString(" wants a sign-in")
+		if challenge := (*ChallengeError)(nil); e.Err == nil || errors.As(e.Err, &challenge) {
+			b.WriteString(" wants a sign-in")
+		} else { // Err says why there is no token, and whether a person has to sign in
+			b.WriteString(" cannot be asked")
+		}
 	case Refused:
 		fmt.Fprintf(&b, " refused%s", e.method())
 	case Cancelled:

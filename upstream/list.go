@@ -68,13 +68,20 @@ func (x *session) listTools(ctx context.Context) (found, error) {
 	size, empty := int64(0), 0
 	for page := 1; ; page++ {
 		resp, e := x.call(ctx, Request{Method: "tools/list", Params: params}, 0)
+		err := error(nil)
 		switch {
 		case e != nil:
-			return f, e
-		case resp.Error != nil && !sure && resp.Error.Code == jsonrpc.CodeMethodNotFound:
+			err = e
+		case resp.Error != nil && page == 1 && !sure && resp.Error.Code == jsonrpc.CodeMethodNotFound:
 			return f, nil
 		case resp.Error != nil:
-			return f, fmt.Errorf("it refused tools/list: %w", resp.Error)
+			err = fmt.Errorf("it refused tools/list: %w", resp.Error)
+		}
+		if err != nil && page > 1 {
+			err = fmt.Errorf("page %d of its tools did not come, after %d tools: %w", page, len(f.tools), err)
+		}
+		if err != nil {
+			return f, err
 		}
 		if size += int64(len(resp.Result)); size > x.s.o.MaxMessage {
 			return f, fmt.Errorf("its tools take more than %d bytes", x.s.o.MaxMessage)

@@ -314,7 +314,7 @@ func (s *server) list(ctx context.Context, sess *session) (again time.Duration, 
 		if ctx.Err() == context.Canceled {
 			return 0, false
 		}
-		e := &Error{Server: s.cfg.Alias, Kind: Invalid, Err: err, Hint: "its tools cannot be listed; the last good listing stays"}
+		e := &Error{Server: s.cfg.Alias, Kind: Invalid, Err: err, Hint: "its tools are asked for again by itself; the last whole list stays, if there was one"}
 		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Kind == Unauthorized {
 			e = refused
 		}

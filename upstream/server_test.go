@@ -493,6 +493,20 @@ func TestListingThatFails(t *testing.T) {
 		}
 		r.must("echo", "") // calls work all the same
 	})
+	// Half a list is none: what came later would count as new.
+	for _, init := range []string{"", `{"protocolVersion":"2024-11-05"}`} {
+		c := fakemcp.Config{Pages: file(t, `{"":{"tools":[{"name":"1"}],"nextCursor":"gone"}}`)}
+		if init != "" {
+			c.Init = file(t, init)
+		}
+		bubble(t, Server{}, Options{}, inMemory(c), func(t *testing.T, r *rig) {
+			r.settled()
+			st := r.Status()[0]
+			if st.State != Ready || st.Listed || !strings.Contains(st.LastError, "page 2 of its tools did not come, after 1 tools: it refused tools/list") {
+				t.Errorf("status %+v", st)
+			}
+		})
+	}
 }
 
 func TestSettledCountsOnlyWhatWasTold(t *testing.T) {
