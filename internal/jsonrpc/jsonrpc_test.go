@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -384,4 +385,41 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q is not strict: %v", line, err)
 		}
 	})
+}
+
+// A long line is the caller's, also where the system has no memory beside the heap to
+// put it together in, as for a limit that is none.
+func TestLongLinesAreTheCallers(t *testing.T) {
+	for _, limit := range []int64{8 << 20, math.MaxInt64} {
+		var in bytes.Buffer
+		var want [][]byte
+		for i, size := range []int{70 << 10, 3, 5 << 20, 6 << 20, 64 << 10, 8<<20 - 1} {
+			line := bytes.Repeat([]byte{byte('a' + i)}, size)
+			want = append(want, line)
+			in.Write(line)
+			in.WriteByte('\n')
+		}
+		in.Write(want[2]) // a last line without an end
+		want = append(want, want[2])
+		r := NewLineReader(&in, limit)
+		var got [][]byte
+		for {
+			line, err := r.Next()
+			if err != nil {
+				if err != io.EOF {
+					t.Fatal(err)
+				}
+				break
+			}
+			got = append(got, line)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("limit %d: %d lines, want %d", limit, len(got), len(want))
+		}
+		for i := range want {
+			if !bytes.Equal(got[i], want[i]) {
+				t.Errorf("limit %d: line %d is another, of %d bytes", limit, i, len(got[i]))
+			}
+		}
+	}
 }
