@@ -78,7 +78,7 @@ func (x *session) listTools(ctx context.Context) (found, error) {
 			err = fmt.Errorf("it refused tools/list: %w", resp.Error)
 		}
 		if err != nil && page > 1 {
-			err = fmt.Errorf("page %d of its tools did not come, after %d tools: %w", page, len(f.tools), err)
+			err = fmt.Errorf("page %d of its tools did not come (%d on the pages before): %w", page, len(f.tools), err)
 		}
 		if err != nil {
 			return f, err

@@ -502,7 +502,7 @@ func TestListingThatFails(t *testing.T) {
 		bubble(t, Server{}, Options{}, inMemory(c), func(t *testing.T, r *rig) {
 			r.settled()
 			st := r.Status()[0]
-			if st.State != Ready || st.Listed || !strings.Contains(st.LastError, "page 2 of its tools did not come, after 1 tools: it refused tools/list") {
+			if st.State != Ready || st.Listed || !strings.Contains(st.LastError, "page 2 of its tools did not come (1 on the pages before): it refused tools/list") {
 				t.Errorf("status %+v", st)
 			}
 		})
