@@ -420,7 +420,7 @@ var splits = map[string][]split{
 	"set":    {{"live", "post", false}},
 	"take":   {{"live", "post", false}, {"offline", "restart", false}, {"out of service", "restart", false}, {"down", "restart", false}},
 	"push":   {{"live", "post", false}},
-	"pull":   {{"forward", "schedule", false}},
+	"pull":   {{"forward", "schedule", false}, {"out into", "code", false}, {"apart", "code", false}},
 	"move":   {{"forward", "schedule", false}},
 	"shift":  {{"over", "deploy", false}},
 	"switch": {{"over", "deploy", false}},
@@ -501,8 +501,16 @@ func (p *parser) strengthHere(i int) int {
 
 // afterNounMark reports whether the word before makes this one a noun.
 func (p *parser) afterNounMark(i int) bool {
-	return i > 0 && p.tokens[i].pause == pauseNone &&
-		p.tokens[i-1].roles.any(rolesOf(roleDeterminer, rolePreposition))
+	if i == 0 || p.tokens[i].pause != pauseNone {
+		return false
+	}
+	before := &p.tokens[i-1]
+	if before.roles.any(rolesOf(roleDeterminer, rolePreposition)) {
+		return true
+	}
+	// "the signed copy": what stands between is no thing that could be done something to.
+	return i > 1 && before.pause == pauseNone && !before.isObject && !before.roles.any(rolesOf(roleSubject, rolePronoun, roleTo)) &&
+		p.tokens[i-2].roles.has(roleDeterminer)
 }
 
 // told reports whether the word before makes this one what somebody does already:

@@ -13,7 +13,11 @@
 // The tables are in words/.
 package reader
 
-import "github.com/mcp-gate/mcp-gate/engagement"
+import (
+	"strings"
+
+	"github.com/mcp-gate/mcp-gate/engagement"
+)
 
 // Reader reads requests. It is immutable and safe for concurrent use.
 type Reader struct {
@@ -242,6 +246,8 @@ func (d *decision) fallbackAct() engagement.Act {
 		return engagement.ActModify
 	case d.endsAsking && d.roles.has(roleProof):
 		return engagement.ActVerify
+	case d.picks():
+		return engagement.ActLocate
 	case d.startsWith(kindsOf(kindDoc, kindText, kindQuery, kindCode, kindMedia)), d.wants():
 		return engagement.ActAuthor
 	case d.kinds.any(kindsOf(kindEvent, kindDevice)) && !d.kinds.any(kindsOf(kindObs, kindMessage, kindFile, kindRepo)) && !d.endsAsking:
@@ -252,6 +258,24 @@ func (d *decision) fallbackAct() engagement.Act {
 		return engagement.ActLocate
 	}
 	return engagement.ActAnswer
+}
+
+// picks reports whether the text begins with which ones of many are meant: "every
+// booking from June", "overdue invoices by customer".
+func (d *decision) picks() bool {
+	switch string(d.text(&d.tokens[0])) {
+	case "every", "all", "any":
+		return true
+	}
+	for i := 0; i+1 < min(4, len(d.tokens)) && d.tokens[i+1].pause == pauseNone; i++ {
+		if d.tokens[i].isObject && strings.HasSuffix(string(d.text(&d.tokens[i])), "s") {
+			switch string(d.text(&d.tokens[i+1])) {
+			case "by", "from", "with", "without", "since", "before", "after", "over", "under":
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // startsWith reports whether an object of the kinds stands among the first words.
@@ -475,7 +499,7 @@ func (d *decision) domains() {
 		}
 	case engagement.ActModify, engagement.ActGovern:
 		if d.kinds == 0 || d.kinds&^here != 0 {
-			set = set.With(engagement.DomainLiveData) // the thing is kept in some service
+			set = set.With(engagement.DomainLiveData, engagement.DomainOrchestration) // the thing is kept in some service, or planned
 		}
 		if d.reading.Act == engagement.ActModify && d.kinds.any(kindsOf(kindEvent, kindPerson)) {
 			set = set.With(engagement.DomainMessaging) // others are told
@@ -485,7 +509,7 @@ func (d *decision) domains() {
 	}
 	if looksUp.Has(d.reading.Act) && d.unplaced() {
 		set = set.With(engagement.DomainDocuments)
-		if d.kinds == 0 && d.reading.Domains == 0 && d.points() { // nothing says what it is about: it may be kept anywhere
+		if d.kinds == 0 && d.reading.Domains&^anywhere == 0 && d.points() { // nothing says what it is about: it may be kept anywhere
 			set = set.With(engagement.DomainCodeExec, engagement.DomainMessaging, engagement.DomainOrchestration, engagement.DomainVCS, engagement.DomainObservability)
 		}
 	}
@@ -497,6 +521,10 @@ func (d *decision) domains() {
 	}
 	d.reading.Domains = set
 }
+
+// anywhere are the domains that a text with a number or a day in it names, which
+// tell no place.
+var anywhere = engagement.DomainsOf(engagement.DomainLiveData, engagement.DomainWeb)
 
 // looksUp are the acts that read what is kept somewhere.
 var looksUp = engagement.ActsOf(engagement.ActAnswer, engagement.ActLocate, engagement.ActAnalyze, engagement.ActVerify)

@@ -99,6 +99,10 @@ func TestActOfARequest(t *testing.T) {
 		{"a command of a package manager", "npm i zod", operate},
 		{"a cell made to stand out", "highlight all empty cells", modify},
 		{"a vote is cast", "upvote her answer", operate},
+		{"which ones are meant is looked up", "every booking from the Dutch group", locate},
+		{"a noun with its adjective is no order", "the signed copy of the letter", locate},
+		{"a ban on everybody is a rule", "nobody deploys after four", govern},
+		{"what is jotted down is kept", "jot down eggs and bread for the shop", engagement.ActAuthor},
 		{"a word of chat is a question word", "wats the delay on line 4", engagement.ActAnswer},
 	}
 	r := newReader(t)
@@ -143,6 +147,8 @@ func TestNamedThingsAddDomainsWhateverTheAct(t *testing.T) {
 		{"what somebody says", "what is Ines saying about the venue", engagement.DomainMessaging},
 		{"what happens when a value is passed", "shout if gold drops below 2000", engagement.DomainOrchestration},
 		{"a sum in words", "how many seconds are in a week", engagement.DomainCodeExec},
+		{"a thing moved to a day", "move the launch to the 12th", engagement.DomainOrchestration},
+		{"a number that we reached", "how many points did we finish", engagement.DomainOrchestration},
 		{"a slip of the pen", "any msgs from Ivo", engagement.DomainMessaging},
 		{"a cited source", "write a briefing with sources", engagement.DomainLiveData},
 	}
