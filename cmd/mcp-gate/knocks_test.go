@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,12 +14,19 @@ import (
 func TestRefusedRequestsShareALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notes []string
-		k := &knocks{record: func(e audit.Event) error { notes = append(notes, e.Note); return nil }, failed: func(err error) { t.Error(err) }}
+		var mu sync.Mutex // guards notes: a timer writes them, too
+		written := func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(notes) }
+		k := &knocks{record: func(e audit.Event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			notes = append(notes, e.Note)
+			return nil
+		}, failed: func(err error) { t.Error(err) }}
 		for range 1000 {
 			k.refused("this token is not known", "127.0.0.1:1")
 		}
-		if len(notes) != 1 {
-			t.Fatalf("at once: %q", notes)
+		if got := written(); len(got) != 1 {
+			t.Fatalf("at once: %q", got)
 		}
 		time.Sleep(knockEach + time.Second)
 		synctest.Wait()
@@ -30,13 +39,8 @@ func TestRefusedRequestsShareALine(t *testing.T) {
 			"1 HTTP request refused: a bearer token is required; from 127.0.0.1:2",
 			"1 HTTP request refused: a bearer token is required; from 127.0.0.1:3",
 		}
-		if len(notes) != len(want) {
-			t.Fatalf("got %q", notes)
-		}
-		for i := range want {
-			if notes[i] != want[i] {
-				t.Errorf("line %d is %q, want %q", i, notes[i], want[i])
-			}
+		if got := written(); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }
