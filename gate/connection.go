@@ -23,7 +23,8 @@ type Leaver interface {
 type connectionKey struct{}
 
 // OnConnection returns the context for [Gate.Answer] and [Gate.Notice] of a message
-// that came on a session's own connection.
+// that came on a session's own connection, and for [Gate.Answer] of a request about one
+// of several calls of a session.
 func OnConnection(ctx context.Context, s *Session) context.Context {
 	return context.WithValue(ctx, connectionKey{}, s)
 }
@@ -47,9 +48,10 @@ func (s *Session) onOwn(ctx context.Context, server string) context.Context {
 	return context.WithValue(ctx, flightKey{}, &flight{s: s, c: &call{}, server: server})
 }
 
-// answer answers a request that came on the session's own connection, where it is not
-// known which call it belongs to. It asks the client on a stream that takes questions,
-// else through any call of the session that the server is working on.
+// answer answers a request of which it is known that it is for this session, but not to
+// which call it belongs. It asks the client on a stream that takes questions, else
+// through the newest call of the session that the server is working on: the next one
+// where that ends before there is an answer.
 func (s *Session) answer(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	if carries[method] == 0 || method == "notifications/message" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + method}
@@ -62,14 +64,21 @@ func (s *Session) answer(ctx context.Context, server, method string, params json
 		if e != nil {
 			return nil, e
 		}
+		s.g.relay.note(s.watch(server, stringOf(orEmpty(params), "elicitationId")), s)
 		return l.Ask(ctx, method, given)
 	}
 	for _, f := range s.g.relay.over(server) {
-		if f.s == s && f.c.client != nil {
-			return f.ask(ctx, method, params)
+		if f.s != s || f.c.client == nil {
+			continue
+		}
+		asking, end := s.g.relay.during(ctx, f)
+		result, e := f.ask(asking, method, params)
+		end()
+		if e == nil || ctx.Err() != nil || f.over.Err() == nil {
+			return result, e
 		}
 	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("the client of this connection cannot be asked for %s now", method)}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("the client whose call this belongs to cannot be asked for %s now", method)}
 }
 
 // leaveIfEnded ends the session's own connections where the session has ended. It is

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -114,8 +115,9 @@ func TestWhatComesOnAConnectionIsForItsSession(t *testing.T) {
 		{"elicitation/create", two, "hub", `"two"`},
 		{"roots/list", reader, "hub", "no client offers"},   // who may not write says nothing of where to
 		{"roots/list", nil, "hub", "several clients"},       // the connection that is nobody's
-		{"roots/list", one, "mail", "several clients"},      // a server that all share
-		{"elicitation/create", one, "mail", "which call"},   // the same
+		{"elicitation/create", one, "mail", `"one"`},        // a server that all share, at work for that session alone
+		{"roots/list", nil, "mail", "several clients"},      // or for several
+		{"elicitation/create", nil, "mail", "which call"},   // the same
 		{"tools/nonsense", one, "hub", "method not found:"}, // no client is bothered
 	} {
 		if got := ask(tt.s, tt.server, tt.what); !strings.Contains(got, tt.want) {
@@ -145,4 +147,58 @@ func TestUpdatesOnAConnectionReachItsSession(t *testing.T) {
 	if len(told) != 2 || told["one notifications/resources/updated"] != 1 || told["one notifications/message"] != 1 {
 		t.Errorf("told were %v", told)
 	}
+}
+
+// A client without a stream that takes questions is asked through its calls: the newest,
+// then the one before it when that is over.
+func TestAQuestionAboutOneOfSeveralCalls(t *testing.T) {
+	c, r, s := openShop(t, nil)
+	over := make(chan struct{})
+	asked := make(chan string, 3)
+	client := func(name string, answers bool) *guest {
+		return &guest{declared: anything, modern: true, input: func(ctx context.Context, requests string) (string, *jsonrpc.Error) {
+			asked <- name
+			if answers {
+				return accept(requests)
+			}
+			<-ctx.Done()
+			return "", &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the call is over"}
+		}}
+	}
+	var calls sync.WaitGroup
+	ends := map[string]chan struct{}{"1": make(chan struct{}), "2": make(chan struct{})}
+	begun := make(chan struct{})
+	c.answers["hub tools/call"] = func(_ context.Context, params string) (string, error) {
+		begun <- struct{}{}
+		for n, end := range ends {
+			if strings.Contains(params, `"n":`+n) {
+				<-end
+			}
+		}
+		return `{"content":[]}`, nil
+	}
+	for n, client := range []*guest{client("old", true), client("new", false)} {
+		args := json.RawMessage(fmt.Sprintf(`{"name":"hub/get_issue","arguments":{"n":%d}}`, n+1))
+		calls.Go(func() { s.Call(t.Context(), Request{Name: "call_tool", Args: args, Client: client}) })
+		<-begun
+	}
+	var result json.RawMessage
+	var e *jsonrpc.Error
+	go func() {
+		defer close(over)
+		result, e = r.gate.Answer(OnConnection(t.Context(), s), "hub", "elicitation/create", json.RawMessage(`{"message":"Which?"}`))
+	}()
+	if who := <-asked; who != "new" {
+		t.Errorf("the %s call's client was asked first", who)
+	}
+	close(ends["2"])
+	if who := <-asked; who != "old" {
+		t.Errorf("then the %s call's", who)
+	}
+	<-over
+	if e != nil || !strings.Contains(string(result), `"accept"`) {
+		t.Errorf("the server got %s %v", result, e)
+	}
+	close(ends["1"])
+	calls.Wait()
 }

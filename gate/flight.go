@@ -15,6 +15,9 @@ type flight struct {
 	s      *Session
 	c      *call
 	server string
+
+	over context.Context // ends with it; nil until somebody needs to know. Guarded by relay.mu, as end is
+	end  context.CancelFunc
 }
 
 type flightKey struct{}

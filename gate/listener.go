@@ -20,9 +20,12 @@ type Listener struct {
 	// the session; of such streams only the first gets it.
 	Only *Filter
 	// Ask puts a server's request that belongs to no call to the client; nil where
-	// the client cannot be asked. Declared is the client's capabilities object.
+	// the client cannot be asked. Declared is the client's capabilities object. Ready
+	// is closed once the client takes requests, which [Session.RootsChanged] follows;
+	// nil where it does from the start.
 	Ask      func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error)
 	Declared json.RawMessage
+	Ready    <-chan struct{}
 }
 
 // Filter names notifications.
@@ -50,6 +53,7 @@ func (s *Session) Listen(l *Listener) (end func()) {
 	s.side.mu.Lock()
 	defer s.side.mu.Unlock()
 	s.side.listeners = append(s.side.listeners, l)
+	defer s.g.relay.someoneListens()
 	return func() {
 		s.side.mu.Lock()
 		defer s.side.mu.Unlock()
@@ -88,16 +92,39 @@ func (f *Filter) wants(method, of string) bool {
 	return false
 }
 
-// asker returns a stream whose client answers a method outside any call.
+// asker returns a stream whose client answers a method outside any call; nil for none.
 func (d *side) asker(method string) *Listener {
+	l, _ := d.askerSoon(method)
+	return l
+}
+
+// askerSoon is asker; soon reports whether there may be one once the client is ready.
+func (d *side) askerSoon(method string) (l *Listener, soon bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	soon = len(d.listeners) == 0
 	for _, l := range d.listeners {
-		if l.Ask != nil && offers(l.Declared, method, nil) {
-			return l
+		if l.Ask == nil || !offers(l.Declared, method, nil) {
+			continue
 		}
+		if l.isReady() {
+			return l, false
+		}
+		soon = true
 	}
-	return nil
+	return nil, soon
+}
+
+func (l *Listener) isReady() bool {
+	if l.Ready == nil {
+		return true
+	}
+	select {
+	case <-l.Ready:
+		return true
+	default:
+		return false
+	}
 }
 
 // leave ends the session's subscriptions, and the connections of its own.

@@ -1,10 +1,13 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
@@ -51,30 +54,55 @@ type Standing interface {
 // relay tracks the calls in progress. A message of a server does not always name the
 // call that it belongs to; then relay finds whom it is for.
 type relay struct {
-	mu      sync.Mutex // guards what follows
-	flights map[*flight]bool
+	mu      sync.Mutex        // guards what follows
+	flights map[*flight]int64 // and in which order they came
+	came    int64
 	follows map[watch]*following // resources that are followed
 	rooted  map[string]bool      // servers that asked for roots
 	opened  []visit              // who was sent to a URL, the oldest first
 	rounds  int64                // counts requests to clients, for their ids
+	news    chan struct{}        // where somebody waits for a client that answers: closed when there may be one; else nil
 }
 
 func (r *relay) enter(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.flights == nil {
-		r.flights = map[*flight]bool{}
+		r.flights = map[*flight]int64{}
 	}
-	r.flights[f] = true
+	r.came++
+	r.flights[f] = r.came
 }
 
 func (r *relay) leave(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.flights, f)
+	if f.end != nil {
+		f.end()
+	}
 }
 
-// over returns the calls in progress that a server is working on.
+// during returns a context that ends with ctx and with f, and its end. It has ended
+// where f has.
+func (r *relay) during(ctx context.Context, f *flight) (context.Context, func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.over == nil {
+		f.over, f.end = context.WithCancel(context.Background())
+		if _, runs := r.flights[f]; !runs {
+			f.end()
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(f.over, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// over returns the calls in progress that a server is working on, the newest first.
 func (r *relay) over(server string) []*flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,39 +112,45 @@ func (r *relay) over(server string) []*flight {
 			fs = append(fs, f)
 		}
 	}
+	slices.SortFunc(fs, func(a, b *flight) int { return cmp.Compare(r.flights[b], r.flights[a]) })
 	return fs
 }
 
 // Answer answers a request of a server. The gate is that server's client, so it asks
 // one of its own clients. Where ctx has the values of a call, that call's client is
-// asked. A roots/list is about no call, so it goes to the one client that offers
-// roots. In any other case there is an error at once, so that the server can do
-// without an answer.
+// asked; where it has a session alone, that session's. A roots/list is about no call,
+// so it goes to the one client that offers roots. In any other case there is an error at
+// once, so that the server can do without an answer.
 func (g *Gate) Answer(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	f, _ := ctx.Value(flightKey{}).(*flight)
-	if method == "roots/list" {
-		g.relay.mu.Lock()
-		if g.relay.rooted == nil {
-			g.relay.rooted = map[string]bool{}
-		}
-		g.relay.rooted[server] = true
-		g.relay.mu.Unlock()
-	}
+	s, _ := ctx.Value(connectionKey{}).(*Session)
 	switch {
 	case f != nil && f.c.client != nil:
+		g.relay.asks(server, method)
 		return f.ask(ctx, method, params)
+	case s != nil:
+		g.relay.asks(server, method)
+		return s.answer(ctx, server, method, params)
 	case method == "roots/list":
-		if s := g.ownSession(ctx, server); s != nil {
-			return s.answer(ctx, server, method, params)
-		}
 		return g.askAnyone(ctx, server, method, params)
-	case g.ownSession(ctx, server) != nil:
-		return g.ownSession(ctx, server).answer(ctx, server, method, params)
 	case carries[method] == 0 || method == "notifications/message":
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + method}
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "it cannot be told which call " + method +
-		" belongs to: from now on calls come one at a time"}
+		" belongs to: from now on calls of different sessions do not overlap"}
+}
+
+// asks notes that a server wants to know of other roots from now on, if it asks for them.
+func (r *relay) asks(server, method string) {
+	if method != "roots/list" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rooted == nil {
+		r.rooted = map[string]bool{}
+	}
+	r.rooted[server] = true
 }
 
 // ask puts one request of a server with a handshake to the client of the call.
@@ -155,18 +189,26 @@ func (r *relay) round() string {
 
 // askAnyone puts a request that belongs to no call to the one client that offers it.
 // The answer says where the owner's servers may work, so only a client with the
-// owner's own powers is asked.
+// owner's own powers is asked. A server may ask before the handshake of a client that has
+// just started it is over: so where no client can be asked yet, the answer is held, for as
+// long as a search waits for a server.
 func (g *Gate) askAnyone(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	var who []*Session
 	var l *Listener
-	for _, s := range g.Sessions() {
-		if !s.shows(server) || s.who.Scope != policy.ScopeAdmin {
+	for over := time.After(g.opts.FirstFind); ; {
+		news, soon := g.relay.listening(), false
+		if who, l, soon = g.offer(server, method); !soon {
+			break
+		}
+		select {
+		case <-news:
 			continue
+		case <-over:
+		case <-ctx.Done():
 		}
-		if found := s.side.asker(method); found != nil {
-			who, l = append(who, s), found
-		}
+		break
 	}
+	g.relay.asks(server, method) // now: who waited needs not be told of the client that came
 	switch {
 	case len(who) == 0:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client offers " + method}
@@ -180,9 +222,51 @@ func (g *Gate) askAnyone(ctx context.Context, server, method string, params json
 	return l.Ask(ctx, method, given)
 }
 
+// offer returns the sessions whose clients can be asked for a method of a server outside
+// any call, and a stream of the last one. Where there are none, soon reports whether one
+// may come: a session that has no call yet may still be in its handshake.
+func (g *Gate) offer(server, method string) (who []*Session, l *Listener, soon bool) {
+	soon = true
+	for _, s := range g.Sessions() {
+		if !s.shows(server) || s.who.Scope != policy.ScopeAdmin {
+			continue
+		}
+		found, may := s.side.askerSoon(method)
+		if found != nil {
+			who, l = append(who, s), found
+		}
+		s.mu.Lock()
+		may = may && s.count == 0
+		s.mu.Unlock()
+		soon = soon && may
+	}
+	return who, l, soon && len(who) == 0
+}
+
+// listening returns what is closed when a client is there that may be asked outside any
+// call.
+func (r *relay) listening() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.news == nil {
+		r.news = make(chan struct{})
+	}
+	return r.news
+}
+
+func (r *relay) someoneListens() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.news != nil {
+		close(r.news)
+		r.news = nil
+	}
+}
+
 // RootsChanged tells the servers that asked for roots that the client's roots have
 // changed, or that there is a client with roots now.
 func (s *Session) RootsChanged(ctx context.Context) {
+	defer s.g.relay.someoneListens() // after it is settled who is told
 	standing, ok := s.g.opts.Caller.(Standing)
 	if !ok || s.who.Scope != policy.ScopeAdmin {
 		return

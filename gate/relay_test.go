@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/engagement"
@@ -22,7 +24,8 @@ type guest struct {
 	modern   bool
 	level    string
 	answer   func(requests string) (string, *jsonrpc.Error)
-	deaf     bool // it cannot be told anything
+	input    func(ctx context.Context, requests string) (string, *jsonrpc.Error) // in place of answer
+	deaf     bool                                                                // it cannot be told anything
 
 	mu    sync.Mutex
 	asked []string
@@ -38,10 +41,14 @@ func (g *guest) Tell(method string, params json.RawMessage) bool {
 	g.told = append(g.told, string(params))
 	return !g.deaf
 }
-func (g *guest) Input(_ context.Context, requests json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+func (g *guest) Input(ctx context.Context, requests json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	g.mu.Lock()
 	g.asked = append(g.asked, string(requests))
 	g.mu.Unlock()
+	if g.input != nil {
+		answer, e := g.input(ctx, string(requests))
+		return json.RawMessage(answer), e
+	}
 	answer, e := g.answer(string(requests))
 	return json.RawMessage(answer), e
 }
@@ -166,7 +173,7 @@ func TestSamplingsAreBounded(t *testing.T) {
 }
 
 func TestARequestOfNoKnownCallIsRefusedAtOnce(t *testing.T) {
-	_, r, s := openShop(t, nil)
+	_, r, s := openShop(t, func(o *Options) { o.FirstFind = time.Millisecond })
 	answer := func(method string) string {
 		result, e := r.gate.Answer(t.Context(), "hub", method, nil)
 		if e != nil {
@@ -206,8 +213,62 @@ func TestARequestOfNoKnownCallIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+// A server that asks while its client's handshake is under way gets that client's answer,
+// and is not told of a change besides.
+func TestRootsThatAreAskedForEarly(t *testing.T) {
+	for _, tt := range []struct {
+		name, declared string
+		ready          bool // it says so later
+		want           string
+	}{
+		{"a client with roots", `{"roots":{}}`, true, `{"roots":[]}`},
+		{"one that is never ready", `{"roots":{}}`, false, "no client offers roots/list"},
+		{"one without roots", `{}`, true, "no client offers roots/list"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, r, s := openShop(t, func(o *Options) { o.FirstFind = time.Second })
+				began := time.Now()
+				got := make(chan string)
+				go func() {
+					result, e := r.gate.Answer(t.Context(), "hub", "roots/list", nil)
+					if e != nil {
+						result = json.RawMessage(e.Message)
+					}
+					got <- string(result)
+				}()
+				synctest.Wait()
+				ready := make(chan struct{})
+				defer s.Listen(&Listener{Tell: func(string, json.RawMessage) {}, Declared: json.RawMessage(tt.declared), Ready: ready,
+					Ask: func(context.Context, string, json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
+						return json.RawMessage(`{"roots":[]}`), nil
+					}})()
+				want := time.Duration(0)
+				if tt.ready {
+					synctest.Wait()
+					close(ready)
+					if tt.want == `{"roots":[]}` {
+						s.RootsChanged(t.Context())
+					}
+				} else {
+					want = time.Second
+				}
+				if got := <-got; got != tt.want {
+					t.Errorf("the server got %s, want %s", got, tt.want)
+				}
+				if waited := time.Since(began); waited != want {
+					t.Errorf("it waited %v, want %v", waited, want)
+				}
+				if told := c.calls(""); len(told) != 0 {
+					t.Errorf("it was told %q", told)
+				}
+			})
+		})
+	}
+}
+
 func TestServersThatAskedForRootsHearOfChanges(t *testing.T) {
-	c, r, s := openShop(t, nil)
+	c, r, s := openShop(t, func(o *Options) { o.FirstFind = time.Millisecond })
 	s.RootsChanged(t.Context())
 	_, _ = r.gate.Answer(t.Context(), "hub", "roots/list", nil)
 	s.RootsChanged(t.Context())

@@ -26,6 +26,8 @@ type conn struct {
 	log     *slog.Logger
 	stop    func()        // closes stopped; any number of times
 	stopped chan struct{} // closed when streams without an end are to end
+	begun   func()        // closes ready; any number of times
+	ready   chan struct{} // closed when the legacy client said that it is ready
 	ended   chan struct{} // closed once the conn and its session are, and nothing of it runs any more
 	asked   asked         // requests of ours that wait for the client's answer
 	told    atomic.Bool   // the legacy client knows that the list has changed
@@ -36,7 +38,6 @@ type conn struct {
 	declared map[string]bool // of ses: which capabilities it has, as far as that was looked up
 	opening  *opening        // the attempt that is under way, or nil
 	closed   bool
-	begun    bool                 // the legacy client said that it is ready
 	private  bool                 // ids of different requests may be equal: no cancelling by id
 	running  int                  // requests, parked ones too, and what else keeps the session open
 	serving  int                  // requests that were admitted and have not left
@@ -58,11 +59,12 @@ type opening struct {
 }
 
 func (s *Server) newConn(who gate.Identity) *conn {
-	stopped := make(chan struct{})
+	stopped, ready := make(chan struct{}), make(chan struct{})
 	return &conn{
 		srv: s, who: who, log: s.log.With("session", who.SessionID),
 		ids: make(map[string]*exchange), flights: make(map[string]*flight),
-		stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }), ended: make(chan struct{}),
+		stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
+		ready: ready, begun: sync.OnceFunc(func() { close(ready) }), ended: make(chan struct{}),
 	}
 }
 
@@ -311,9 +313,7 @@ func (c *conn) notice(m jsonrpc.Message) {
 			}
 		}
 	case "notifications/initialized":
-		c.mu.Lock()
-		c.begun = true
-		c.mu.Unlock()
+		c.begun()
 		c.rooted()
 	case "notifications/roots/list_changed":
 		c.rooted()

@@ -86,15 +86,14 @@ func (c *conn) listenAll(send func(context.Context, []byte) error) (told, func()
 	}
 	q := make(told, maxTold)
 	return q, ses.Listen(&gate.Listener{
-		Tell: q.take(c), Declared: t.declared,
+		Tell: q.take(c), Declared: t.declared, Ready: c.ready,
 		Ask: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
-			c.mu.Lock()
-			begun := c.begun
-			c.mu.Unlock()
-			if !begun {
+			select {
+			case <-c.ready:
+			default:
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client is not ready yet"}
 			}
-			return c.request(ctx, method, params, send)
+			return c.request(ctx, method, c.fitting(t.version, method, params), send)
 		},
 	})
 }

@@ -101,7 +101,7 @@ func (p attached) Input(ctx context.Context, requests json.RawMessage) (json.Raw
 			return nil, internalError(err)
 		}
 		method, _ := request.text("method")
-		result, e := p.x.c.request(ctx, method, p.x.fitting(method, request.get("params")), p.x.deliver)
+		result, e := p.x.c.request(ctx, method, p.x.c.fitting(p.x.terms.version, method, request.get("params")), p.x.deliver)
 		if e != nil {
 			return nil, e
 		}
@@ -128,7 +128,7 @@ func (x *exchange) deliver(ctx context.Context, line []byte) error {
 // fitting gives the params of an elicitation the form of the client's
 // revision: before 2025-11-25 there was no mode, and that revision wants an id
 // for a URL.
-func (x *exchange) fitting(method string, params json.RawMessage) json.RawMessage {
+func (c *conn) fitting(version, method string, params json.RawMessage) json.RawMessage {
 	if method != "elicitation/create" {
 		return params
 	}
@@ -139,11 +139,11 @@ func (x *exchange) fitting(method string, params json.RawMessage) json.RawMessag
 	mode, _ := p.text("mode")
 	out := params
 	switch {
-	case mode == "form" && x.terms.version < version2025:
+	case mode == "form" && version < version2025:
 		out, err = strictjson.Delete(params, "mode")
 	case mode == "url" && p.get("elicitationId") == nil:
 		var id string
-		if id, err = ids.New("e_", x.c.srv.o.Rand); err == nil {
+		if id, err = ids.New("e_", c.srv.o.Rand); err == nil {
 			out, err = strictjson.Set(params, "elicitationId", strictjson.AppendString(nil, id))
 		}
 	}

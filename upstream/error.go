@@ -28,10 +28,11 @@ const (
 	Cancelled                     // the caller's context ended
 	BadRequest                    // the caller's params cannot be sent
 	Withdrawn                     // another server, or none, is in its place since
+	Busy                          // calls of another owner kept it from being asked
 )
 
 var kinds = enum.Of[Kind]("kind of upstream error", "unknown-server", "not-running", "start-failed", "timeout",
-	"lost", "invalid", "too-large", "unreachable", "unauthorized", "refused", "cancelled", "bad-request", "withdrawn")
+	"lost", "invalid", "too-large", "unreachable", "unauthorized", "refused", "cancelled", "bad-request", "withdrawn", "busy")
 
 func (k Kind) String() string                { return kinds.Word(k) }
 func (k Kind) MarshalText() ([]byte, error)  { return kinds.Marshal(k) }
@@ -100,6 +101,8 @@ func (e *Error) Error() string {
 		} else {
 			fmt.Fprintf(&b, " was not asked%s", e.to())
 		}
+	case Busy:
+		fmt.Fprintf(&b, " was not asked%s", e.to())
 	}
 	if e.After > 0 && e.Method != "" {
 		fmt.Fprintf(&b, " after %v", rounded(e.After))

@@ -2,9 +2,11 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,32 +22,68 @@ const maxAsking = 64
 // concurrent use.
 type calls struct {
 	mu *sync.Mutex // guards what follows, and the fields of what runs
-	// oneEach has calls go one at a time. It is set once the server has sent a
-	// request: which call that belongs to is known only while there is one call.
-	// A call does not count while its server waits for our answer.
-	oneEach bool
+	// apart keeps calls of different owners from overlapping. It is set once the
+	// server has sent a request: whom that is for is known only while all calls
+	// are one owner's. A call does not count while its server waits for our
+	// answer, and what is nobody's never does.
+	apart   bool
 	own     bool // all calls are one owner's
 	running map[*running]struct{}
-	changed chan struct{} // where somebody waits for a turn: closed when one may be free; else nil
+	came    int64           // how many have run
+	lasting map[any]lasting // by owner, where a request belongs to one of several calls
+	waiting []*place        // who waits for a turn, the first one first
+	changed chan struct{}   // where somebody waits for a turn: closed when one may be free; else nil
 }
 
 // running is one call.
 type running struct {
 	ctx   context.Context
-	owner any
+	owner any // nil for nobody
+	nth   int64
+	since time.Time
 	asks  int // requests of the server about it that are not answered
 }
 
-func newCalls() calls {
-	return calls{mu: new(sync.Mutex), running: map[*running]struct{}{}}
+// place is one in the line of those that wait for a turn.
+type place struct{ owner any }
+
+// lasting is a context that ends with the last of an owner's calls.
+type lasting struct {
+	ctx context.Context
+	end context.CancelFunc
 }
 
-// enter counts a call in, after waiting for its turn where there are turns, until
-// leave.
+const (
+	// longCall is how long calls have to last for others of their owner to go
+	// past those who wait. Shorter ones end soon if no more are let in, so
+	// everybody gets a turn.
+	longCall = 20 * time.Second
+	// longestWait is how long a call waits for a turn: many clients give up
+	// after a minute, and learn less from that.
+	longestWait = 50 * time.Second
+	// backInLine is how long an answer of ours waits for the turn of its call.
+	// Afterwards the server gets it all the same, and what it asks next may
+	// belong to two owners' calls.
+	backInLine = 5 * time.Second
+)
+
+var errBusy = errors.New("another session's call is under way, and calls of two sessions do not overlap there, since it asks clients things " +
+	`without saying about which call: try again later, or have the owner set "connection": "session" for it, which gives each session a connection of its own`)
+
+func newCalls() calls {
+	return calls{mu: new(sync.Mutex), running: map[*running]struct{}{}, lasting: map[any]lasting{}}
+}
+
+// enter counts a call in, after waiting for its owner's turn where there are
+// turns, until leave.
 func (c *calls) enter(ctx context.Context, owner any) (*running, *Error) {
 	r := &running{ctx: ctx, owner: owner}
-	if !c.turn(ctx, func() { c.running[r] = struct{}{} }) {
-		return nil, ended(ctx)
+	if e := c.turn(ctx, owner, false, longestWait, func() {
+		c.came++
+		r.nth, r.since = c.came, time.Now()
+		c.running[r] = struct{}{}
+	}); e != nil {
+		return nil, e
 	}
 	return r, nil
 }
@@ -55,40 +93,98 @@ func (c *calls) leave(r *running) {
 	defer c.mu.Unlock()
 	delete(c.running, r)
 	c.changes()
+	l, ok := c.lasting[r.owner]
+	if !ok {
+		return
+	}
+	for other := range c.running {
+		if other.owner == r.owner {
+			return
+		}
+	}
+	l.end()
+	delete(c.lasting, r.owner)
 }
 
-// turn waits until no call is being worked on, where calls go one at a time,
-// and then calls take with mu held. It does not when ctx ends before.
-func (c *calls) turn(ctx context.Context, take func()) bool {
+// turn waits until owner's calls may go on and then calls take with mu held. First
+// is for who goes before all that wait.
+func (c *calls) turn(ctx context.Context, owner any, first bool, most time.Duration, take func()) *Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := len(c.waiting)
+	if first {
+		at = 0
+	}
+	if free, _ := c.free(owner, c.waiting[:at]); free {
+		take()
+		return nil
+	}
+	me := &place{owner}
+	c.waiting = slices.Insert(c.waiting, at, me)
+	defer func() {
+		c.waiting = slices.DeleteFunc(c.waiting, func(p *place) bool { return p == me })
+		c.changes()
+	}()
+	limit := time.NewTimer(most)
+	defer limit.Stop()
 	for {
-		c.mu.Lock()
-		if !c.oneEach || len(c.active()) == 0 {
+		free, again := c.free(owner, c.waiting[:slices.Index(c.waiting, me)])
+		if free {
 			take()
-			c.mu.Unlock()
-			return true
+			return nil
 		}
 		if c.changed == nil {
 			c.changed = make(chan struct{})
 		}
 		changed := c.changed
+		var look <-chan time.Time
+		if again > 0 {
+			look = time.After(again)
+		}
 		c.mu.Unlock()
+		var e *Error
 		select {
 		case <-changed:
+		case <-look:
+		case <-limit.C:
+			e = &Error{Kind: Busy, Err: errBusy}
 		case <-ctx.Done():
-			return false
+			e = ended(ctx)
+		}
+		c.mu.Lock()
+		if e != nil {
+			return e
 		}
 	}
 }
 
-// active are the calls that the server is working on. Called with mu held.
-func (c *calls) active() []*running {
-	var all []*running
+// free reports whether a call of owner may go on, where ahead wait for longer. Where
+// it may once time has passed, again says when. Called with mu held.
+func (c *calls) free(owner any, ahead []*place) (free bool, again time.Duration) {
+	if !c.apart || owner == nil {
+		return true, 0
+	}
+	var oldest *running // of its own
 	for r := range c.running {
-		if r.asks == 0 {
-			all = append(all, r)
+		switch {
+		case r.asks > 0 || r.owner == nil:
+		case r.owner != owner:
+			return false, 0
+		case oldest == nil || r.nth < oldest.nth:
+			oldest = r
 		}
 	}
-	return all
+	for _, p := range ahead {
+		if p.owner == owner {
+			continue
+		}
+		if oldest == nil {
+			return false, 0
+		}
+		left := longCall - time.Since(oldest.since)
+		return left <= 0, max(left, 0)
+	}
+	return true, 0
 }
 
 func (c *calls) changes() {
@@ -98,35 +194,60 @@ func (c *calls) changes() {
 	}
 }
 
-// only returns the one call that the server is working on, nil where there is
-// none or more than one, or where another owner's call waits for an answer: a
-// server may ask two things at once. It may have calls go one at a time from
+// whose returns the call that a message of the server may be about, and whether it
+// is one of several of the same owner: the newest then. It is nil where there is
+// none, and where two owners have calls, even if one waits for an answer: a server
+// may ask two things at once. A request has calls of different owners go apart from
 // now on.
-func (c *calls) only(oneEach bool) *running {
+func (c *calls) whose(request bool) (newest *running, several bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.oneEach = c.oneEach || oneEach && !c.own
-	active := c.active()
-	if len(active) == 0 && len(c.running) == 1 {
-		for r := range c.running { // it asks two things at once
-			active = append(active, r)
-		}
-	}
-	if len(active) != 1 && !(c.own && len(active) > 1) {
-		return nil
-	}
+	c.apart = c.apart || request && !c.own
+	var owner any
 	for r := range c.running {
-		if r.owner != active[0].owner {
-			return nil
+		if r.owner != nil {
+			owner = r.owner
 		}
 	}
-	return active[0]
+	var working *running // the newest that does not wait for us
+	all, active := 0, 0
+	for r := range c.running {
+		switch {
+		case r.owner == nil && owner != nil:
+			continue
+		case r.owner != owner:
+			return nil, false
+		}
+		all++
+		if newest == nil || r.nth > newest.nth {
+			newest = r
+		}
+		if r.asks > 0 {
+			continue
+		}
+		active++
+		if working == nil || r.nth > working.nth {
+			working = r
+		}
+	}
+	return cmp.Or(working, newest), active > 1 || active == 0 && all > 1
 }
 
-// backInLine is how long an answer of ours waits for the turn of its call.
-// Afterwards the server gets it all the same, and what it asks next may belong
-// to two calls.
-const backInLine = 5 * time.Second
+// until returns a context that ends with the last call of r's owner.
+func (c *calls) until(r *running) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, ok := c.lasting[r.owner]
+	if !ok {
+		l.ctx, l.end = context.WithCancel(context.Background())
+		if _, runs := c.running[r]; runs {
+			c.lasting[r.owner] = l
+		} else {
+			l.end()
+		}
+	}
+	return l.ctx
+}
 
 // asked lets others have their turn while r waits for an answer of ours. The
 // function it returns takes the turn back, as far as it can be had.
@@ -139,9 +260,7 @@ func (c *calls) asked(r *running) (answered func(context.Context)) {
 	c.changes()
 	c.mu.Unlock()
 	return func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, backInLine)
-		defer cancel()
-		if !c.turn(ctx, func() { r.asks-- }) {
+		if c.turn(ctx, r.owner, true, backInLine, func() { r.asks-- }) != nil {
 			c.mu.Lock()
 			r.asks--
 			c.mu.Unlock()
@@ -227,7 +346,7 @@ func (in *inbound) notification(m jsonrpc.Message, find func(token string) *pend
 	}
 	if call == nil {
 		call = in.ctx
-		if r := in.s.calls.only(false); r != nil {
+		if r, several := in.s.calls.whose(false); r != nil && !several {
 			call = r.ctx
 		}
 	}
@@ -247,12 +366,18 @@ func (in *inbound) request(m jsonrpc.Message, call context.Context) {
 		return
 	}
 	var of *running
+	owner := in.s.owner
 	if call == nil {
-		if of = in.s.calls.only(m.Method != "roots/list"); of != nil { // which is about no call in particular
+		several := false
+		of, several = in.s.calls.whose(m.Method != "roots/list") // which is about no call in particular
+		switch {
+		case several: // then it is known only whose it is
+			call, owner = in.s.calls.until(of), of.owner
+		case of != nil:
 			call = of.ctx
 		}
 	}
-	ctx, end := in.within(call)
+	ctx, end := in.within(call, owner)
 	key := string(m.ID)
 	in.mu.Lock()
 	_, twice := in.asking[key]
@@ -276,13 +401,13 @@ func (in *inbound) request(m jsonrpc.Message, call context.Context) {
 	}()
 }
 
-// within returns the context of a request that belongs to call, nil for none. It
-// ends with the call and with the connection; after end neither holds on to it.
-func (in *inbound) within(call context.Context) (ctx context.Context, end context.CancelFunc) {
+// within returns the context of a request that belongs to call, nil for none, and to
+// owner. It ends with the call and with the connection; after end neither holds on to it.
+func (in *inbound) within(call context.Context, owner any) (ctx context.Context, end context.CancelFunc) {
 	if call == nil {
 		return context.WithCancel(in.ctx)
 	}
-	ctx, cancel := context.WithCancel(WithOwner(call, in.s.owner))
+	ctx, cancel := context.WithCancel(WithOwner(call, owner))
 	stop := context.AfterFunc(in.ctx, cancel)
 	return ctx, func() {
 		stop()

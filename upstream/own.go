@@ -26,7 +26,8 @@ func WithOwner(ctx context.Context, owner any) context.Context {
 
 // OwnerOf returns whose connection a request or notification came on, as the
 // context of [Options.OnRequest] and [Options.OnNotification] says it; nil
-// where it is everybody's.
+// where it is everybody's. On such a connection it is the owner of the calls
+// that are under way, where a request belongs to one of several.
 func OwnerOf(ctx context.Context) any { return ctx.Value(ownerKey{}) }
 
 // serverOf returns the connection that an owner's requests go to, made at its

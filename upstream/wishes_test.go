@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 )
@@ -158,80 +156,4 @@ func TestAModernServerIsToldOfTheRequestsOwnClient(t *testing.T) {
 			t.Errorf("got %s %v, want it to end in %s", got, err, tt.want)
 		}
 	}
-}
-
-// One call at a time, but for those whose server waits for an answer of ours.
-func TestTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCalls()
-		enter := func(owner string) func() {
-			r, e := c.enter(t.Context(), owner)
-			if e != nil {
-				t.Fatal(e)
-			}
-			return func() { c.leave(r) }
-		}
-		leaveA := enter("x")
-		leaveB := enter("x")
-		if c.only(true) != nil {
-			t.Error("two calls were under way")
-		}
-		leaveB()
-		a := c.only(true)
-		if a == nil {
-			t.Fatal("one call was under way")
-		}
-		entered := make(chan func())
-		go func() { entered <- enter("x") }()
-		synctest.Wait()
-		select {
-		case <-entered:
-			t.Fatal("a second call came in while the first was worked on")
-		default:
-		}
-		answered := c.asked(a) // now it waits for us
-		leaveC := <-entered
-		if got := c.only(true); got == nil || got == a {
-			t.Error("what the server asks now is the second call's")
-		}
-		began := time.Now()
-		done := make(chan struct{})
-		go func() {
-			answered(context.Background())
-			close(done)
-		}()
-		synctest.Wait()
-		leaveC()
-		<-done
-		if waited := time.Since(began); waited != 0 {
-			t.Errorf("the answer waited %v after the second call was over", waited)
-		}
-		if c.only(true) != a {
-			t.Error("the first call has its turn back")
-		}
-
-		answered = c.asked(a)
-		leaveD := enter("y")
-		if c.only(true) != nil {
-			t.Error("another owner's call waits: it could be the one that asks")
-		}
-		answered(context.Background()) // the second one does not end
-		if waited := time.Since(began); waited != backInLine {
-			t.Errorf("the answer waited %v, want %v", waited, backInLine)
-		}
-		leaveD()
-		leaveA()
-		ctx, stop := context.WithCancel(t.Context())
-		leaveE := enter("x")
-		failed := make(chan *Error)
-		go func() {
-			_, e := c.enter(ctx, "x")
-			failed <- e
-		}()
-		stop()
-		if e := <-failed; e == nil || e.Kind != Cancelled {
-			t.Errorf("a call that gave up its place: %v", e)
-		}
-		leaveE()
-	})
 }
