@@ -102,7 +102,7 @@ func TestAParkedRequestEnds(t *testing.T) {
 		o    Options
 		end  func(*site)
 	}{
-		{"when its client does not come back", Options{Park: time.Millisecond}, func(*site) {}},
+		{"when its client does not come back", Options{Park: time.Second}, func(*site) {}},
 		{"when the gate stops", Options{}, func(s *site) { s.stop() }},
 	}
 	for _, tt := range tests {
