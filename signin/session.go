@@ -64,10 +64,11 @@ func (s *Session) Authorize(ctx context.Context, challenge, refused string) (str
 	case challenge != "" && refused == rec.header() && parseChallenge([]string{challenge}).tooLittle:
 		return "", s.widen(ctx, parseChallenge([]string{challenge}).scopes)
 	case challenge != "" && refused == rec.header() && rec.Renewed && now.Sub(rec.Obtained) < fresh:
-		if rec.Refresh == "" {
-			return "", s.needed("it refuses a token that was renewed just now")
+		why := "it refuses a token that was renewed just now"
+		if rec.Refresh != "" {
+			why += fmt.Sprintf("; a call after %v asks for another, and if that is refused as well", wholeUp(fresh-now.Sub(rec.Obtained)))
 		}
-		return "", fmt.Errorf("it refuses a token that was renewed just now; a call after %v asks for another: if that is refused as well, run mcp-gate auth login %s", wholeUp(fresh-now.Sub(rec.Obtained)), s.s.Alias)
+		return "", s.needed(why)
 	}
 	next, err := s.renew(ctx, rec)
 	var needed *NeededError
