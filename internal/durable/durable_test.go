@@ -79,20 +79,3 @@ func TestOneOfManyCreates(t *testing.T) {
 	wg.Wait()
 	only(t, path, made.Load().(string), 0o600)
 }
-
-func TestAFolderThatCannotBeFlushedIsNoFault(t *testing.T) {
-	const folder = "/proc/self" // on a file system that flushes nothing
-	f, err := os.Open(folder)
-	if err != nil || f.Sync() == nil {
-		t.Skipf("%s is no such folder here: %v", folder, err)
-	}
-	_ = f.Close()
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	if err := errors.Join(SyncDir(folder), SyncRoot(root)); err != nil {
-		t.Error(err)
-	}
-}

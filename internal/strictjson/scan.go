@@ -87,14 +87,8 @@ value:
 		}
 		i++
 		s.open = s.open[:len(s.open)-1]
-	case 't':
-		i = wordEnd(b, i, "true")
-	case 'f':
-		i = wordEnd(b, i, "false")
-	case 'n':
-		i = wordEnd(b, i, "null")
 	default:
-		i = numberEnd(b, i)
+		i = plainEnd(b, i)
 	}
 after:
 	if i < 0 || len(s.open) == 0 {
@@ -138,6 +132,19 @@ name:
 	}
 	i++
 	goto value
+}
+
+// plainEnd returns the end of the word or number at i, or -1.
+func plainEnd(b []byte, i int) int {
+	switch b[i] {
+	case 't':
+		return wordEnd(b, i, "true")
+	case 'f':
+		return wordEnd(b, i, "false")
+	case 'n':
+		return wordEnd(b, i, "null")
+	}
+	return numberEnd(b, i)
 }
 
 // maxLoose is how deep a loose value may be, as jsontext has it.
