@@ -44,6 +44,9 @@ type Store struct {
 	// Guard, where it is set before the first use, is asked before the file is
 	// opened; its error is what the use ends in.
 	Guard func() error
+	// OnChange, where it is set before the first use, is called before each change,
+	// which waits for the disk.
+	OnChange func()
 
 	path string
 	busy time.Duration // immutable; tests shorten it
@@ -243,6 +246,9 @@ func isBusy(err error) bool {
 
 // update runs f in one transaction that holds the write lock from its start.
 func (s *Store) update(ctx context.Context, f func(tx *sql.Tx) error) error {
+	if s.OnChange != nil {
+		s.OnChange()
+	}
 	db, _, err := s.open(ctx)
 	if err != nil {
 		return err

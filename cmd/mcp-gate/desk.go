@@ -37,6 +37,7 @@ func openStore(home config.Home) (*store.Store, *inbox.Ring, *inbox.GateKey, err
 func storeOf(home config.Home) *store.Store {
 	s := store.New(home.DB())
 	s.Guard = func() error { return stranded(home) }
+	s.OnChange = threads.busy
 	return s
 }
 

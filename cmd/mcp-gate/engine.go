@@ -167,7 +167,7 @@ func (e *engine) build(a *app, servers []config.Server, o engineOptions) error {
 		return err
 	}
 	e.pool = pool
-	options := e.gateOptions(gated, o, e.aud)
+	options := e.gateOptions(gated, o, flushing{e.aud})
 	if err := e.questions(&options, ring.Follow()); err != nil {
 		return err
 	}

@@ -6,6 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/gate"
 )
 
 // largeAnswer is from where on an answer takes longer to look at than small
@@ -119,4 +123,15 @@ func (h *hands) set(n int32) {
 	}
 	runtime.GOMAXPROCS(int(n))
 	h.now.Store(n)
+}
+
+// flushing is an audit log that waits for the disk before a call that changes
+// something. Go takes up to 10 ms to notice that its one thread waits there.
+type flushing struct{ gate.Recorder }
+
+func (f flushing) Record(e audit.Event) error {
+	if e.Kind == audit.Intent && e.Class != engagement.Read.String() {
+		threads.busy()
+	}
+	return f.Recorder.Record(e)
 }
