@@ -34,6 +34,7 @@ func (f fakeTokens) Lookup(token string) (gate.Identity, []string, bool) {
 type site struct {
 	t      testing.TB
 	g      *fakeGate
+	h      *HTTP
 	addr   string
 	client *http.Client
 	stop   context.CancelFunc
@@ -52,8 +53,8 @@ func startHTTP(t testing.TB, g *fakeGate, o Options, ho HTTPOptions) *site {
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	s := &site{t: t, g: g, addr: ln.Addr().String(), client: &http.Client{Transport: transport}, stop: stop, done: make(chan error, 1)}
-	h := New(g, [32]byte{2}, o).HTTP(ho)
-	go func() { s.done <- h.Serve(ctx, ln) }()
+	s.h = New(g, [32]byte{2}, o).HTTP(ho)
+	go func() { s.done <- s.h.Serve(ctx, ln) }()
 	t.Cleanup(func() {
 		stop()
 		transport.CloseIdleConnections()
@@ -942,6 +943,14 @@ func TestLargeMessagesSideBySideAreBounded(t *testing.T) {
 		answered <- res.StatusCode
 	}()
 	_, _ = io.WriteString(end, notice+strings.Repeat(" ", 400)) // its end is still to come
+	waitFor(t, "the first message", func() bool {               // which would be refused beside one that is there before it
+		s.h.bodies.mu.Lock()
+		defer s.h.bodies.mu.Unlock()
+		for _, held := range s.h.bodies.held {
+			return held == int64(len(notice))+400
+		}
+		return false
+	})
 	until := func(status int) answer {
 		t.Helper()
 		for late := time.Now().Add(time.Minute); ; {
