@@ -41,7 +41,7 @@ func (e env) accept(work time.Duration) (*record, error) {
 	if err := os.Symlink(e.self, missing); err != nil {
 		return nil, err
 	}
-	home, err := e.home(acceptedServers, func(i int) (string, []string) {
+	home, err := e.home(acceptedServers, nil, func(i int) (string, []string) {
 		args := upstreamArgs(serverTools, 0, work)
 		switch i {
 		case hangingServer:

@@ -93,7 +93,7 @@ func measureAll(args []string, stdout, stderr io.Writer) (err error) {
 	asJSON := f.Bool("json", false, "print one JSON document")
 	only := f.String("only", "", "some parts only, by commas: calls, two, large, list, cold, accepted")
 	gate := f.String("gate", "", "measure this mcp-gate instead of building one")
-	profile := f.String("profile", "", "measure nothing: write profiles of the gate into this folder; -only takes calls, calls-meta, calls-http, trips, large, list")
+	profile := f.String("profile", "", "measure nothing: write profiles of the gate into this folder; -only takes calls, calls-meta, calls-http, trips, large, large-open, list")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

@@ -176,10 +176,7 @@ func (b *bench) throughput(round int, up []target, running map[string]*process, 
 // large measures a result of megabytes, on a process that has carried nothing
 // else, so that its memory can be held against the payload.
 func (b *bench) large(round int) {
-	for _, t := range b.shuffled(callTargets) {
-		if t.meta {
-			continue // it keeps what is large, and answers with a stub
-		}
+	for _, t := range b.shuffled(blobTargets) {
 		p, err := b.launch(t, 1, serverTools)
 		if err != nil {
 			b.fault(t, "start", err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -13,27 +12,6 @@ import (
 
 // What Linux tells of a process. Elsewhere there is nothing to read, and the
 // columns stay empty.
-
-// clockTick is the unit of times in /proc: USER_HZ is 100 on every
-// architecture that Go runs on.
-const clockTick = 10 * time.Millisecond
-
-// cpuOf returns the processor time that a process has used, without its
-// children.
-func cpuOf(pid int) (time.Duration, bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, false
-	}
-	_, rest, _ := bytes.Cut(b, []byte(") ")) // the name before it may hold anything
-	fields := strings.Fields(string(rest))
-	if len(fields) < 13 {
-		return 0, false
-	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * clockTick, err1 == nil && err2 == nil
-}
 
 // residentOf returns the memory that a process has resident now, and the most
 // that it had since the start or the last resetPeak, in bytes.

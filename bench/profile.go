@@ -62,6 +62,7 @@ func (e env) profileGate(dir, only string, stderr io.Writer) error {
 		"calls-http": {gatedWeb, serverTools, profileCalls},
 		"trips":      {gated, serverTools, profileTrips},
 		"large":      {gated, serverTools, profileLarge},
+		"large-open": {opened, serverTools, profileLarge},
 		"list":       {gated, 10_000, profileLists},
 	} {
 		if only != "" && !slices.Contains(strings.Split(only, ","), name) {

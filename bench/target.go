@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,14 +22,17 @@ type target struct {
 
 	// command makes the process for so many servers of so many tools.
 	command func(e env, t target, servers, tools int) (*exec.Cmd, error)
-	serve   []string // further arguments of the gate
+	serve   []string       // further arguments of the gate
+	server  map[string]any // further keys of its servers
 }
 
 var (
-	direct     = target{name: "direct", floor: "floor", echo: "echo", command: selfCommand("upstream")}
-	piped      = target{name: "pipe", floor: "floor", proxy: true, echo: "echo", command: selfCommand("pipe")}
-	floored    = target{name: "floor", floor: "floor", proxy: true, echo: "s0__echo", command: selfCommand("floor")}
-	gated      = target{name: "gate transparent", floor: "floor", proxy: true, echo: "echo", command: gateCommand, serve: []string{"--exposure", "transparent"}}
+	direct  = target{name: "direct", floor: "floor", echo: "echo", command: selfCommand("upstream")}
+	piped   = target{name: "pipe", floor: "floor", proxy: true, echo: "echo", command: selfCommand("pipe")}
+	floored = target{name: "floor", floor: "floor", proxy: true, echo: "s0__echo", command: selfCommand("floor")}
+	gated   = target{name: "gate transparent", floor: "floor", proxy: true, echo: "echo", command: gateCommand, serve: []string{"--exposure", "transparent"}}
+	opened  = target{name: "gate open", floor: "floor", proxy: true, echo: "echo", command: gateCommand, serve: []string{"--exposure", "transparent"},
+		server: map[string]any{"egress": []string{"metadata", "aggregates", "row_level", "rendered_pixels", "raw_pixels"}}} // what imitates the gate is looked for all the same
 	metaed     = target{name: "gate meta", floor: "floor", proxy: true, echo: "s0/echo", meta: true, command: gateCommand, serve: []string{"--exposure", "meta"}}
 	wide       = target{name: "gate direct", floor: "floor", proxy: true, echo: "s0_echo", command: gateCommand, serve: []string{"--exposure", "direct"}}
 	directWeb  = target{name: "direct http", floor: "floor http", web: true, echo: "echo", command: selfCommand("upstream", "-http")}
@@ -37,11 +41,12 @@ var (
 		serve: []string{"--exposure", "transparent", "--http", "127.0.0.1:0"}}
 
 	callTargets = []target{direct, piped, floored, gated, metaed, directWeb, flooredWeb, gatedWeb}
+	blobTargets = []target{direct, piped, floored, gated, opened, directWeb, flooredWeb, gatedWeb} // not meta: it keeps what is large, and answers with a stub
 	listTargets = []target{direct, floored, gated}
 	coldTargets = []target{floored, wide, metaed}
 
 	// targetNames is the order in which people read them.
-	targetNames = names(direct, piped, floored, gated, metaed, wide, directWeb, flooredWeb, gatedWeb)
+	targetNames = names(direct, piped, floored, gated, opened, metaed, wide, directWeb, flooredWeb, gatedWeb)
 )
 
 func names(targets ...target) []string {
@@ -70,7 +75,7 @@ func selfCommand(mode string, args ...string) func(env, target, int, int) (*exec
 
 // gateCommand starts mcp-gate as a user does, on a home of its own.
 func gateCommand(e env, t target, servers, tools int) (*exec.Cmd, error) {
-	home, err := e.home(servers, func(int) (string, []string) { return e.self, []string{"upstream", "-tools", strconv.Itoa(tools)} })
+	home, err := e.home(servers, t.server, func(int) (string, []string) { return e.self, []string{"upstream", "-tools", strconv.Itoa(tools)} })
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +89,7 @@ func (e env) serveHome(t target, home string) *exec.Cmd {
 // home makes one with so many servers. Their tools are declared, so that
 // nobody is asked and the results may leave: what is measured is a call that
 // runs.
-func (e env) home(servers int, command func(i int) (string, []string)) (string, error) {
+func (e env) home(servers int, more map[string]any, command func(i int) (string, []string)) (string, error) {
 	*e.n++
 	home := filepath.Join(e.tmp, "home"+strconv.Itoa(*e.n))
 	if err := os.Mkdir(home, 0o700); err != nil {
@@ -93,10 +98,12 @@ func (e env) home(servers int, command func(i int) (string, []string)) (string, 
 	entries := map[string]any{}
 	for i := range servers {
 		program, args := command(i)
-		entries["s"+strconv.Itoa(i)] = map[string]any{
+		entry := map[string]any{
 			"command": program, "args": args,
 			"tools": map[string]any{"*": map[string]string{"permission": "read", "egress": "metadata"}},
 		}
+		maps.Copy(entry, more)
+		entries["s"+strconv.Itoa(i)] = entry
 	}
 	config, err := json.Marshal(map[string]any{"servers": entries, "log": map[string]string{"level": "warn"}})
 	if err != nil {

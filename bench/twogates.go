@@ -159,7 +159,7 @@ const lockedText = "database is locked"
 // pairHome makes a home whose echo is free and whose blob is put off until a
 // person decides, which writes to the database and answers at once.
 func (e env) pairHome(delay time.Duration) (string, error) {
-	home, err := e.home(1, func(int) (string, []string) {
+	home, err := e.home(1, nil, func(int) (string, []string) {
 		return e.self, []string{"upstream", "-tools", strconv.Itoa(serverTools), "-delay", delay.String()}
 	})
 	if err != nil {
