@@ -52,7 +52,10 @@ func KeyID(public []byte) string { return "k_" + hexSHA256(public)[:32] }
 
 // A GateKey is the home's own key. It signs what a client answered (level L0)
 // and proves only that some gate of this home wrote it.
-type GateKey struct{ private ed25519.PrivateKey }
+type GateKey struct {
+	seed    []byte
+	private func() ed25519.PrivateKey // made when first asked for: most gates ask nobody
+}
 
 const gateKeyFile = "gate.key"
 
@@ -72,7 +75,7 @@ func LoadGateKey(dir string, random io.Reader) (*GateKey, error) {
 	if len(seed) != ed25519.SeedSize {
 		return nil, fmt.Errorf("read the gate's key %s: %d bytes, want %d", path, len(seed), ed25519.SeedSize)
 	}
-	return &GateKey{ed25519.NewKeyFromSeed(seed)}, nil
+	return &GateKey{seed, sync.OnceValue(func() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(seed) })}, nil
 }
 
 func makeGateKey(dir, path string, random io.Reader) ([]byte, error) {
@@ -93,15 +96,15 @@ func makeGateKey(dir, path string, random io.Reader) ([]byte, error) {
 func (k *GateKey) KeyID() string { return KeyID(k.public()) }
 
 // Sign signs the message.
-func (k *GateKey) Sign(message []byte) ([]byte, error) { return ed25519.Sign(k.private, message), nil }
+func (k *GateKey) Sign(message []byte) ([]byte, error) { return ed25519.Sign(k.private(), message), nil }
 
-func (k *GateKey) public() []byte { return k.private.Public().(ed25519.PublicKey) }
+func (k *GateKey) public() []byte { return k.private().Public().(ed25519.PublicKey) }
 
 // Launch returns the keyed digest of how a server is started: the expanded
 // command, arguments, URL, headers, environment and folder, in an order that
 // the caller keeps. Without the key it tells nothing of the secrets in them.
 func (k *GateKey) Launch(parts ...string) string {
-	key, err := hkdf.Key(sha256.New, k.private.Seed(), nil, "mcp-gate launch 1", sha256.Size)
+	key, err := hkdf.Key(sha256.New, k.seed, nil, "mcp-gate launch 1", sha256.Size)
 	if err != nil { // only for lengths that this is not
 		panic(err)
 	}
