@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
@@ -54,7 +54,7 @@ var bounding = []string{
 	"format", "$ref", "$dynamicRef", "$recursiveRef",
 }
 
-var strictProperty = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+var strictProperty = lazy.Regexp(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // Bounds on one schema's strict form: references can make a small schema
 // endless.
@@ -767,7 +767,7 @@ func (x *strictener) properties(raw json.RawMessage, at string, depth int) (json
 		below := at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(p.key)
 		given, n := x.schema(p.raw, below, depth+1)
 		name := p.key
-		if !strictProperty.MatchString(name) {
+		if !strictProperty().MatchString(name) {
 			name = strictName(p.key, func(name string) bool { return props.index(name) >= 0 || out.index(name) >= 0 })
 			x.note(below, false, "called %s", name)
 			back.call(name, p.key)
@@ -790,7 +790,7 @@ func strictName(own string, taken func(string) bool) string {
 	sum := sha256.Sum256([]byte(own))
 	digits := hex.EncodeToString(sum[:])
 	plain := strings.Map(func(r rune) rune {
-		if r < 0x80 && strictProperty.MatchString(string(r)) {
+		if r < 0x80 && strictProperty().MatchString(string(r)) {
 			return r
 		}
 		return '_'
@@ -832,7 +832,7 @@ func (x *strictener) required(k keywords, back *names, at string) keywords {
 			continue
 		}
 		if props.index(name) < 0 {
-			if !strictProperty.MatchString(name) {
+			if !strictProperty().MatchString(name) {
 				name = strictName(own, func(n string) bool { return props.index(n) >= 0 })
 				back.call(name, own)
 			}

@@ -496,7 +496,7 @@ func TestNamesFitAndDiffer(t *testing.T) {
 			most = 64
 		}
 		for i, name := range names {
-			if seen[name] || len(name) > most || limits.Strict && !strictToolName.MatchString(name) {
+			if seen[name] || len(name) > most || limits.Strict && !strictToolName().MatchString(name) {
 				t.Errorf("%+v: %v is called %q", limits, ids[i], name)
 			}
 			seen[name] = true

@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
@@ -24,7 +24,7 @@ type Limits struct {
 // strictNames is how long a tool's name may be for every provider.
 const strictNames = 64
 
-var strictToolName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+var strictToolName = lazy.Regexp(`^[a-zA-Z0-9_-]+$`)
 
 // Tailored is a tool as a client within some limits gets it.
 type Tailored struct {
@@ -106,7 +106,7 @@ func (l Limits) Names(ids []ToolID, plain []string, reserved ...string) []string
 	}
 	digits := make([]int, len(ids))
 	for i, name := range plain {
-		if limit > 0 && len(name) > limit || l.Strict && !strictToolName.MatchString(name) {
+		if limit > 0 && len(name) > limit || l.Strict && !strictToolName().MatchString(name) {
 			digits[i] = 8
 			names[i] = cutName(ids[i], name, limit, digits[i])
 		}
@@ -126,7 +126,7 @@ func cutName(id ToolID, plain string, limit, digits int) string {
 	tail := "_" + hex.EncodeToString(sum[:])[:digits]
 	plain = strings.TrimSuffix(plain, tail) // a direct name that was cut before
 	name := strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf && strictToolName.MatchString(string(r)) {
+		if r < utf8.RuneSelf && strictToolName().MatchString(string(r)) {
 			return r
 		}
 		return '_'

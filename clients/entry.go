@@ -48,7 +48,7 @@ func (x *entry) secret(id string) (string, error) {
 		return "", fmt.Errorf("it is asked for by the editor")
 	}
 	name := x.o.Secret(id)
-	if !secretRef.MatchString(name) {
+	if !secretRef().MatchString(name) {
 		return "", fmt.Errorf("%q cannot be the name of a secret", name)
 	}
 	return name, nil
@@ -265,7 +265,7 @@ func (x *entry) passedOn(m member) {
 		if item.kind == object {
 			name = textOf(item.get("name"))
 		}
-		if !plainRef.MatchString(name) || strings.Contains(name, ":") {
+		if !plainRef().MatchString(name) || strings.Contains(name, ":") {
 			x.broken(item.pos, "%s: want the name of a variable", m.key)
 			continue
 		}
@@ -302,7 +302,7 @@ func (x *entry) headers(m member) {
 func (x *entry) headerVars(m member) {
 	x.s.Headers = append(x.s.Headers, x.pairs(m, func(v member) (string, bool) {
 		name := textOf(v.value)
-		if !plainRef.MatchString(name) {
+		if !plainRef().MatchString(name) {
 			x.broken(v.pos, "%s.%s: want the name of a variable", m.key, v.key)
 		}
 		x.t.use(name)
@@ -312,7 +312,7 @@ func (x *entry) headerVars(m member) {
 
 func (x *entry) bearer(m member) {
 	name := textOf(m.value)
-	if !plainRef.MatchString(name) {
+	if !plainRef().MatchString(name) {
 		x.broken(m.value.pos, "%s: want the name of a variable", m.key)
 		return
 	}

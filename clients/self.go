@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // product is the name that this program goes by in packages and images.
@@ -158,7 +160,7 @@ func runnerWords(words []string) []string {
 	return nil
 }
 
-var gateImage = regexp.MustCompile(`^([\w.-]+(:\d+)?/)*` + product + `(:[\w.-]+)?(@sha256:[0-9a-f]+)?$`)
+var gateImage = lazy.Regexp(`^([\w.-]+(:\d+)?/)*` + product + `(:[\w.-]+)?(@sha256:[0-9a-f]+)?$`)
 
 // imageIsGate looks for the gate's image after "run". Values of options that
 // name folders or hosts may have the same word in them and do not count.
@@ -172,7 +174,7 @@ func imageIsGate(words []string) bool {
 		switch w := words[i]; {
 		case slices.Contains(withValue, w):
 			i++
-		case gateImage.MatchString(w):
+		case gateImage().MatchString(w):
 			return !slices.Contains(words[i+1:], "sample")
 		}
 	}

@@ -3,9 +3,10 @@ package clients
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // A translator turns the texts of one client into this product's own: what is a
@@ -24,11 +25,11 @@ type translator struct {
 }
 
 var (
-	plainRef  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?$`)
-	dollarRef = regexp.MustCompile(`^\$([A-Za-z_][A-Za-z0-9_]*)`)
-	percent   = regexp.MustCompile(`^%([A-Za-z_][A-Za-z0-9_()]*)%`)
-	braceRef  = regexp.MustCompile(`^\{(env|file):([^{}]*)\}`)
-	secretRef = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+	plainRef  = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?$`)
+	dollarRef = lazy.Regexp(`^\$([A-Za-z_][A-Za-z0-9_]*)`)
+	percent   = lazy.Regexp(`^%([A-Za-z_][A-Za-z0-9_()]*)%`)
+	braceRef  = lazy.Regexp(`^\{(env|file):([^{}]*)\}`)
+	secretRef = lazy.Regexp(`^[A-Za-z0-9_.-]+$`)
 )
 
 // folders are the names that editors have for the folder that is open.
@@ -65,7 +66,7 @@ func (t *translator) next(s string, out *strings.Builder) (int, error) {
 		out.WriteString(text)
 		return len(inner) + 3, err
 	}
-	if m := braceRef.FindStringSubmatch(s); m != nil && t.brace {
+	if m := braceRef().FindStringSubmatch(s); m != nil && t.brace {
 		if m[1] == "file" {
 			return 0, fmt.Errorf("%s is the content of a file: put it into a variable", m[0])
 		}
@@ -73,9 +74,9 @@ func (t *translator) next(s string, out *strings.Builder) (int, error) {
 		return len(m[0]), nil
 	}
 	if t.dialect.dollar {
-		m := dollarRef.FindStringSubmatch(s)
+		m := dollarRef().FindStringSubmatch(s)
 		if m == nil && t.goos == "windows" {
-			m = percent.FindStringSubmatch(s)
+			m = percent().FindStringSubmatch(s)
 		}
 		if m != nil {
 			out.WriteString(t.variable(m[1]))
@@ -115,14 +116,14 @@ func (t *translator) reference(inner string) (string, error) {
 		return "/", nil
 	case t.dialect.folder && inner == "userHome":
 		return whole, nil
-	case t.dialect.plain && plainRef.MatchString(inner):
+	case t.dialect.plain && plainRef().MatchString(inner):
 		return t.named(inner, "")
 	}
 	return "$" + whole, nil // no reference to that client: the "$" before it keeps it as it is
 }
 
 func (t *translator) named(ref, prefix string) (string, error) {
-	if !plainRef.MatchString(ref) {
+	if !plainRef().MatchString(ref) {
 		return "", fmt.Errorf("${%s%s} is not a reference to a variable", prefix, ref)
 	}
 	name, _, hasDefault := strings.Cut(ref, ":-")

@@ -3,10 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // expand fills in s.Launch from what was written: variables in every text, and a
@@ -51,12 +52,15 @@ func (x *expander) text(key string, t located) string {
 	if err != nil {
 		x.fault(t.pos, key, "%v", err)
 	}
-	for _, m := range plainRef.FindAllStringSubmatch(t.text, -1) {
+	if !strings.ContainsAny(t.text, "$%") {
+		return out // as most are, and none of the patterns need be compiled
+	}
+	for _, m := range plainRef().FindAllStringSubmatch(t.text, -1) {
 		if value, set := x.env(m[1]); set && value == "" {
 			x.d.note(t.pos, "%s.%s: variable %s is set and empty: set it, or write ${%s:-} where nothing is meant", x.entry.path(), key, m[1], m[1])
 		}
 	}
-	if m := otherSpelling.FindStringSubmatch(t.text); m != nil {
+	if m := otherSpelling().FindStringSubmatch(t.text); m != nil {
 		x.d.note(t.pos, "%s.%s: %s is passed on as it stands: write ${%s} for the variable", x.entry.path(), key, m[0], m[1]+m[2])
 	}
 	return out
@@ -97,7 +101,7 @@ func (x *expander) check(l *Endpoint) {
 	}
 	for _, v := range e.env {
 		switch {
-		case !envName.MatchString(v.name):
+		case !envName().MatchString(v.name):
 			x.fault(v.pos, "env", "%q cannot be the name of a variable", cut(v.name))
 		case v.name == DepthVar:
 			x.fault(v.pos, "env", "%s is the gate's own: it counts how many gates are in a row", DepthVar)
@@ -109,7 +113,7 @@ func (x *expander) check(l *Endpoint) {
 	for _, v := range e.headers {
 		lower := strings.ToLower(v.name)
 		switch {
-		case !headerName.MatchString(v.name):
+		case !headerName().MatchString(v.name):
 			x.fault(v.pos, "headers", "%q cannot be the name of a header", cut(v.name))
 		case seen[lower]:
 			x.fault(v.pos, "headers", "%q is there twice: the case of a header's name does not count", v.name)
@@ -131,12 +135,12 @@ func homeOf(env Env, goos string) (string, bool) {
 }
 
 // otherSpelling is a text that is nothing but a variable as some clients write it.
-var otherSpelling = regexp.MustCompile(`^(?:\$([A-Z_][A-Z0-9_]*)|%([A-Z_][A-Z0-9_]*)%)$`)
+var otherSpelling = lazy.Regexp(`^(?:\$([A-Z_][A-Z0-9_]*)|%([A-Z_][A-Z0-9_]*)%)$`)
 
 // plainRef is a reference to a variable without a default.
-var plainRef = regexp.MustCompile(`(?:^|[^$])\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}`)
+var plainRef = lazy.Regexp(`(?:^|[^$])\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-var variableRef = regexp.MustCompile(`^(env:)?([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?$`)
+var variableRef = lazy.Regexp(`^(env:)?([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?$`)
 
 // editorVariables are what some editors fill in and a gate cannot know.
 var editorVariables = []string{
@@ -181,11 +185,11 @@ func expandVariables(s string, env Env) (string, error) {
 // a colon in its name here, so whoever hands in an Env without secrets has none.
 const SecretPrefix = "secret:"
 
-var secretRef = regexp.MustCompile(`^secret:[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+var secretRef = lazy.Regexp(`^secret:[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // lookUp gives the value of what stands between the braces.
 func lookUp(ref string, env Env) (string, error) {
-	if secretRef.MatchString(ref) {
+	if secretRef().MatchString(ref) {
 		if value, ok := env(ref); ok {
 			return value, nil
 		}
@@ -203,7 +207,7 @@ func lookUp(ref string, env Env) (string, error) {
 			return home, nil
 		}
 	}
-	m := variableRef.FindStringSubmatch(ref)
+	m := variableRef().FindStringSubmatch(ref)
 	if m == nil || strings.Contains(m[4], "${") {
 		return "", errors.New(`what stands in "${...}" is not a reference to a variable: want ${NAME} or ${NAME:-default}; write "$${" where these characters are meant`) // it may be a secret that was put there instead
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // A kind is one shape that a value may have. It decodes the value and describes
@@ -454,7 +454,7 @@ const durationHint = `a duration such as "30s", "5m" or "24h"`
 // durationPattern is what Go's parser of durations takes, without a sign.
 const durationPattern = `^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`
 
-var durationForm = regexp.MustCompile(durationPattern)
+var durationForm = lazy.Regexp(durationPattern)
 
 // duration is a Go duration above zero and at most the given one.
 func duration(most time.Duration) kind[time.Duration] {
@@ -465,7 +465,7 @@ func duration(most time.Duration) kind[time.Duration] {
 				return
 			}
 			v, err := time.ParseDuration(n.text)
-			if err != nil || !durationForm.MatchString(n.text) {
+			if err != nil || !durationForm().MatchString(n.text) {
 				d.here(n.pos, "%q is not %s", cut(n.text), durationHint)
 				return
 			}

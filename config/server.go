@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
@@ -684,6 +684,6 @@ func checkURL(address string) error {
 }
 
 var (
-	headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
-	envName    = regexp.MustCompile(`^[^=\x00]+$`)
+	headerName = lazy.Regexp("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+	envName    = lazy.Regexp(`^[^=\x00]+$`)
 )

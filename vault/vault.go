@@ -28,7 +28,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +35,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/internal/durable"
 	"github.com/mcp-gate/mcp-gate/internal/flock"
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 )
 
 // ErrNotFound says that there is no secret of that name.
@@ -75,10 +75,10 @@ func Open(o Options) *Vault {
 }
 
 // names are of the form kind/name; either part becomes part of a file's name.
-var names = regexp.MustCompile(`^[a-z]+/[A-Za-z0-9_][A-Za-z0-9_.-]{0,150}$`)
+var names = lazy.Regexp(`^[a-z]+/[A-Za-z0-9_][A-Za-z0-9_.-]{0,150}$`)
 
 func (v *Vault) file(name string) (string, error) {
-	if !names.MatchString(name) {
+	if !names().MatchString(name) {
 		return "", fmt.Errorf("%q cannot be the name of a secret", name)
 	}
 	return filepath.Join(v.o.Dir, strings.Replace(name, "/", "+", 1)+".sealed"), nil
