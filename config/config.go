@@ -33,6 +33,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/prefix"
 )
 
 // A Config is what one file says, with every default filled in. It is a plain
@@ -135,8 +136,8 @@ type Client struct {
 
 // Prefix shapes the bytes that every request begins with.
 type Prefix struct {
-	Budget int64 // estimated tokens of the catalogue; 0 where not said
-	Form   PrefixForm
+	Budget int64       // estimated tokens of the catalogue; 0 where not said
+	Form   prefix.Form // in which the prefix command prints it
 }
 
 // Log is what is logged, on standard error.
@@ -162,7 +163,7 @@ func Default() Config {
 		Bars:      engagement.DefaultBars(),
 		Taint:     policy.TaintOff,
 		Secrets:   SecretsOff,
-		Prefix:    Prefix{Form: PrefixPlain},
+		Prefix:    Prefix{Form: prefix.Plain},
 		Log:       Log{Level: LogInfo, Format: LogAuto},
 	}
 }

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/lazy"
 	"github.com/mcp-gate/mcp-gate/policy"
+	"github.com/mcp-gate/mcp-gate/prefix"
 )
 
 // This file has every key of the configuration once, but for those of a server's
@@ -420,12 +421,12 @@ var profileShape = object[profileEntry]{
 
 func nameProfile(d *decoder, m member, p *profileEntry) {
 	p.Name = m.key
-	if !profileName.MatchString(m.key) {
+	if !profileName().MatchString(m.key) {
 		d.here(m.pos, "a profile's name is part of an address: use a-z, 0-9, - and _, at most 64")
 	}
 }
 
-var profileName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+var profileName = lazy.Regexp(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 var approvalShape = object[Approval]{
 	fields: []field[Approval]{
@@ -529,7 +530,7 @@ func nameClient(_ *decoder, m member, c *Client) { c.Name = m.key }
 var prefixShape = object[Prefix]{
 	fields: []field[Prefix]{
 		key("budget", "Estimated tokens that the catalogue of tools may take.", integer(0, 1_000_000), func(p *Prefix) *int64 { return &p.Budget }),
-		key("form", "The provider whose form of request is written.", word(PrefixForms()), func(p *Prefix) *PrefixForm { return &p.Form }),
+		key("form", "The form in which mcp-gate prefix prints them, where --form says none.", word(prefix.Forms()), func(p *Prefix) *prefix.Form { return &p.Form }),
 	},
 }
 

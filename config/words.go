@@ -12,9 +12,6 @@ const (
 
 var sections = enum.Of[Section]("section", "servers", "mcpServers")
 
-// Sections returns every Section.
-func Sections() []Section { return sections.All() }
-
 func (s Section) String() string                { return sections.Word(s) }
 func (s Section) MarshalText() ([]byte, error)  { return sections.Marshal(s) }
 func (s *Section) UnmarshalText(b []byte) error { return sections.Unmarshal(b, s) }
@@ -29,9 +26,6 @@ const (
 )
 
 var transports = enum.Of[Transport]("transport", "stdio", "http", "sse")
-
-// Transports returns every Transport.
-func Transports() []Transport { return transports.All() }
 
 func (t Transport) String() string                { return transports.Word(t) }
 func (t Transport) MarshalText() ([]byte, error)  { return transports.Marshal(t) }
@@ -193,21 +187,3 @@ func LogFormats() []LogFormat { return logFormats.All() }
 func (f LogFormat) String() string                { return logFormats.Word(f) }
 func (f LogFormat) MarshalText() ([]byte, error)  { return logFormats.Marshal(f) }
 func (f *LogFormat) UnmarshalText(b []byte) error { return logFormats.Unmarshal(b, f) }
-
-// PrefixForm is the provider whose request form the prefix is written in.
-type PrefixForm uint8
-
-const (
-	PrefixAnthropic PrefixForm = iota + 1
-	PrefixOpenAI
-	PrefixPlain
-)
-
-var prefixForms = enum.Of[PrefixForm]("prefix form", "anthropic", "openai", "plain")
-
-// PrefixForms returns every PrefixForm.
-func PrefixForms() []PrefixForm { return prefixForms.All() }
-
-func (f PrefixForm) String() string                { return prefixForms.Word(f) }
-func (f PrefixForm) MarshalText() ([]byte, error)  { return prefixForms.Marshal(f) }
-func (f *PrefixForm) UnmarshalText(b []byte) error { return prefixForms.Unmarshal(b, f) }

@@ -32,7 +32,7 @@ changed it; exit code 3 if anything did.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.prefix(c.Context(), f) },
 	}
-	c.Flags().StringVar(&f.form, "form", "plain", "anthropic, openai or plain")
+	c.Flags().StringVar(&f.form, "form", "", "anthropic, openai or plain (default prefix.form of the configuration, else plain)")
 	c.Flags().StringVar(&f.diff, "diff", "", "file with an earlier prefix, in any form")
 	c.Flags().StringVar(&f.profile, "profile", "", "profile of the session")
 	c.Flags().BoolVar(&f.fingerprint, "fingerprint", false, "print only the fingerprint (xxhash64 of the plain form)")
@@ -42,8 +42,10 @@ changed it; exit code 3 if anything did.`,
 
 func (a *app) prefix(ctx context.Context, f prefixFlags) (err error) {
 	var form prefix.Form
-	if err := form.UnmarshalText([]byte(f.form)); err != nil {
-		return usage(err)
+	if f.form != "" {
+		if err := form.UnmarshalText([]byte(f.form)); err != nil {
+			return usage(err)
+		}
 	}
 	e, err := a.start(ctx, engineOptions{})
 	if err != nil {
@@ -58,6 +60,9 @@ func (a *app) prefix(ctx context.Context, f prefixFlags) (err error) {
 		return usage(err)
 	}
 	defer s.Close()
+	if form == 0 {
+		form = e.cfg.Prefix.Form
+	}
 	p := s.Prefix()
 	switch {
 	case f.diff != "":
@@ -65,7 +70,7 @@ func (a *app) prefix(ctx context.Context, f prefixFlags) (err error) {
 	case a.json && (f.fingerprint || form == prefix.Plain && !f.tokens): // the other forms are JSON as they are
 		doc := map[string]string{"fingerprint": p.Fingerprint()}
 		if !f.fingerprint {
-			doc["form"], doc["text"] = f.form, p.Plain()
+			doc["form"], doc["text"] = form.String(), p.Plain()
 		}
 		return a.print(doc)
 	case f.fingerprint:
