@@ -95,6 +95,7 @@ type Server struct {
 	// declared pointers to arguments that name local files; nil: none.
 	Inverse func(tool string) *Inverse
 	Paths   func(tool string) []string
+	Place   string // where it is, as a person is told: a host, or a program; may be empty
 	Dir     string // what the server's relative paths are relative to; empty: the gate's own folder
 	Folders bool   // the server was given folders to work in, so it is not known what they are relative to
 	Secrets bool   // secrets in what it gives are blacked out

@@ -23,9 +23,6 @@ const (
 
 var levels = enum.Of[Level]("level of proof", "L0", "L1", "L2", "L3")
 
-// Levels returns every Level, weakest first.
-func Levels() []Level { return levels.All() }
-
 // AtLeast reports whether proof of level l is enough where need is asked for.
 func (l Level) AtLeast(need Level) bool { return need != 0 && l >= need }
 

@@ -190,9 +190,6 @@ func (t Ticket) Card() Card {
 // ValidTicketID reports whether s has the form of a ticket's id.
 func ValidTicketID(s string) bool { return ids.Valid("t_", s) }
 
-// ValidGrantID reports whether s has the form of a grant's id.
-func ValidGrantID(s string) bool { return ids.Valid("g_", s) }
-
 // strictUnmarshal decodes exactly one strict JSON value without unknown names.
 func strictUnmarshal(b []byte, v any) error {
 	if err := strictjson.Check(b); err != nil {

@@ -36,7 +36,6 @@ type View struct {
 	Principal string `json:"principal"`
 	Client    string `json:"client,omitempty"` // what it calls itself, which proves nothing
 	Session   string `json:"session,omitempty"`
-	Project   string `json:"project,omitempty"` // the session's folder
 
 	Definition Definition `json:"definition"`
 
@@ -44,14 +43,10 @@ type View struct {
 	Args string `json:"args,omitempty"`
 	// Last is the last call of this tool that a person approved, or nil.
 	Last *LastCall `json:"last,omitempty"`
-	// Files are the changes to local files that the gate worked out itself.
-	Files []FileDiff `json:"files,omitempty"`
+	// GoesTo is where the gate sends the arguments: a host, or a program.
+	GoesTo string `json:"goes_to,omitempty"`
 
-	Destinations []string `json:"destinations,omitempty"` // hosts and places the data goes to
-	Sources      []string `json:"sources,omitempty"`      // where data in the arguments was read from
-
-	Claim string `json:"claim,omitempty"` // what the agent says about the call
-	Rule  Rule   `json:"rule"`
+	Rule Rule `json:"rule"`
 
 	Fallback engagement.GateFallback `json:"fallback"` // what silence leads to
 	Wait     time.Duration           `json:"wait,omitempty"`
@@ -95,12 +90,6 @@ type LastCall struct {
 	Args string    `json:"args"` // its frozen argument bytes
 }
 
-// A FileDiff is what a call would do, or did, to one local file.
-type FileDiff struct {
-	Path string `json:"path"`
-	Diff string `json:"diff"` // unified
-}
-
 // A Rule is the reason why a person is asked.
 type Rule struct {
 	Name   string `json:"name"`            // the rule's code or its place in the order of decision
@@ -114,20 +103,14 @@ func (v View) Digest() string {
 	d := newDigest("mcp-gate view 1")
 	d.add(v.Ticket, v.Tool.Server, v.Tool.Tool, v.Class.String())
 	d.list(words(v.Egress))
-	d.add(v.Undo, v.Undoes, v.Principal, v.Client, v.Session, v.Project)
+	d.add(v.Undo, v.Undoes, v.Principal, v.Client, v.Session)
 	d.add(v.Definition.State.String(), v.Definition.Digest, stamp(v.Definition.Since), v.Definition.Diff)
 	d.list(v.Definition.Notes)
 	d.add(v.Args)
 	if d.flag(v.Last != nil); v.Last != nil {
 		d.add(stamp(v.Last.At), v.Last.Args)
 	}
-	d.add(strconv.Itoa(len(v.Files)))
-	for _, f := range v.Files {
-		d.add(f.Path, f.Diff)
-	}
-	d.list(v.Destinations)
-	d.list(v.Sources)
-	d.add(v.Claim, v.Rule.Name, v.Rule.Where, v.Rule.Reason)
+	d.add(v.GoesTo, v.Rule.Name, v.Rule.Where, v.Rule.Reason)
 	d.add(v.Fallback.String(), v.Wait.String(), stamp(v.Expires), v.Level.String(), v.LoweredFrom.String())
 	if d.flag(v.Proposal != nil); v.Proposal != nil {
 		d.add(string(v.Proposal.message()))
@@ -191,14 +174,7 @@ func (v View) card(values, texts cut) Card {
 	add("tool", v.definitionText(texts))
 	add("arguments", v.argsText())
 	c.Rows = append(c.Rows, argumentRows(v.Args, v.Last, values)...)
-	for _, f := range v.Files {
-		add("file", DisplayLine(f.Path)+"\n"+texts.apply(f.Diff, Display))
-	}
-	add("goes to", shownList(v.Destinations))
-	add("came from", shownList(v.Sources))
-	if v.Claim != "" {
-		add("agent says", `"`+values.apply(v.Claim, Display)+`"`)
-	}
+	add("goes to", DisplayLine(v.GoesTo))
 	add("rule", v.ruleText())
 	add("silence", v.silenceText())
 	add("proof", v.proofText())
@@ -236,9 +212,6 @@ func (v View) askedBy() string {
 	parts := []string{DisplayLine(v.Principal)}
 	if v.Client != "" {
 		parts = append(parts, `client calls itself "`+DisplayLine(v.Client)+`"`)
-	}
-	if v.Project != "" {
-		parts = append(parts, "project "+DisplayLine(v.Project))
 	}
 	if v.Session != "" {
 		parts = append(parts, "session "+DisplayLine(v.Session))

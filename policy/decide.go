@@ -126,18 +126,6 @@ func Decide(c Call) Decision {
 	return d
 }
 
-// Unanswered returns what becomes of a call that Decide wanted to ask about when
-// the question led nowhere: [CodeNoAnswer] when the time ran out, [CodeNoPerson]
-// when the channel turned out to prove less than it said, [CodeAlarm] when too
-// many were asked. Other decisions come back as they are.
-func Unanswered(c Call, why Code) Decision {
-	d := Decide(c)
-	if d.Verdict == Ask {
-		d.fallBack(&c, why)
-	}
-	return d
-}
-
 // The steps below return whether the next one is to be taken.
 
 // deny settles the call and returns false, as no step is taken after it. What

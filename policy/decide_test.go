@@ -212,28 +212,6 @@ func TestWhatADecisionSaysBesideItsVerdict(t *testing.T) {
 	}
 }
 
-func TestAnUnansweredQuestionTakesTheFallback(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		edit    func(*Call)
-		why     Code
-		verdict Verdict
-		code    Code
-	}{
-		{"deny", write, CodeNoAnswer, Deny, CodeNoAnswer},
-		{"deny after an alarm", write, CodeAlarm, Deny, CodeAlarm},
-		{"defer", edits(write, fallsToInbox), CodeNoAnswer, Defer, CodeDeferred},
-		{"what was not asked stays as it is", func(*Call) {}, CodeNoAnswer, Run, 0},
-	} {
-		c := base()
-		tt.edit(&c)
-		d := Unanswered(c, tt.why)
-		if d.Verdict != tt.verdict || d.Code != tt.code || d.Fallback != 0 {
-			t.Errorf("%s: got %v %v with fallback %d, want %v %v with none", tt.name, d.Verdict, d.Code, d.Fallback, tt.verdict, tt.code)
-		}
-	}
-}
-
 func TestAHiddenToolCannotBeToldFromOneThatDoesNotExist(t *testing.T) {
 	hidden, unknown := base(), base()
 	hidden.Outcome, unknown.Known = rule(DoHide), false

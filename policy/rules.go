@@ -277,13 +277,6 @@ func (a *lazyArgs) parsed() (any, error) {
 	return a.value, a.err
 }
 
-// NeedsArguments reports whether some rule that matches the request otherwise
-// looks at its arguments.
-func (r *Rules) NeedsArguments(q Request) bool {
-	q.ArgsUnknown = true
-	return len(r.Evaluate(q).Open) > 0
-}
-
 // Paths returns every string that a path_under test of a rule for this request
 // would compare: the folders that the rules give and the arguments that they look
 // at, each once. Their resolved forms belong into Request.Resolved; one that is

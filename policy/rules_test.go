@@ -121,7 +121,7 @@ func TestARuleWithoutMatchersMatchesEverything(t *testing.T) {
 func TestNoRulesSayNothing(t *testing.T) {
 	var none *Rules
 	q := request("github/x", "")
-	if !reflect.DeepEqual(none.Evaluate(q), Outcome{}) || none.Len() != 0 || none.Paths(q) != nil || none.NeedsArguments(q) {
+	if !reflect.DeepEqual(none.Evaluate(q), Outcome{}) || none.Len() != 0 || none.Paths(q) != nil {
 		t.Error("the nil rules say something")
 	}
 	if rules := compile(t); rules.Len() != 0 || rules.Evaluate(q).Do != 0 {
@@ -324,9 +324,6 @@ func TestUnknownArgumentsLeaveRulesOpen(t *testing.T) {
 	out := rules.Evaluate(q)
 	if out.Do != DoAsk || len(out.Open) != 1 || out.Open[0].Index != 0 || len(out.Failed) != 0 {
 		t.Errorf("got %+v", out)
-	}
-	if !rules.NeedsArguments(request("s/t", "{}")) || rules.NeedsArguments(request("s/v", "{}")) {
-		t.Error("which tools need their arguments looked at is wrong")
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // of other processes wait for a moment only.
 const emptyAtOnce = 200
 
-// Empty takes the arguments, files and results out of tickets that ended before a
+// Empty takes the arguments and results out of tickets that ended before a
 // time; instead stands in for a result. Their state, binding and decisions stay,
 // and so does everything of a ticket that is open, which an unknown one is.
 func (s *Store) Empty(ctx context.Context, before time.Time, instead json.RawMessage) error {
@@ -28,7 +28,7 @@ func (s *Store) Empty(ctx context.Context, before time.Time, instead json.RawMes
 		err := s.update(ctx, func(tx *sql.Tx) error {
 			res, err := tx.ExecContext(ctx, `UPDATE tickets SET emptied = 1, revision = revision + 1, args = NULL,
 				result = CASE WHEN result IS NULL THEN NULL ELSE ? END,
-				view = json_remove(view, '$.args', '$.last', '$.files')
+				view = json_remove(view, '$.args', '$.last')
 				WHERE id IN (SELECT id FROM tickets WHERE emptied = 0 AND finished < ? AND state NOT IN `+openStates+` LIMIT ?)`,
 				blob(instead), micros(before), emptyAtOnce)
 			if err == nil {

@@ -27,7 +27,6 @@ func TestOldTicketsLoseWhatIsLargeAndNothingElse(t *testing.T) {
 		for age, finished := range []time.Time{later.Add(-month - time.Hour), later.Add(-month + time.Hour)} {
 			tick := ticket(2*n + age)
 			tick.View.Last = &inbox.LastCall{At: noon, Args: "{}"}
-			tick.View.Files = []inbox.FileDiff{{Path: "a"}}
 			_, err := s.Admit(ctx, tick, noon)
 			must(t, err)
 			tick.State, tick.Finished, tick.Result = state, finished, json.RawMessage(`{"large":1}`)
@@ -63,7 +62,7 @@ func TestOldTicketsLoseWhatIsLargeAndNothingElse(t *testing.T) {
 	wg.Wait()
 	for i, tick := range want {
 		if i < 2*len(inbox.States()) && i%2 == 0 && !tick.State.Open() {
-			tick.Args, tick.Result, tick.View.Args, tick.View.Last, tick.View.Files = nil, gone, "", nil, nil
+			tick.Args, tick.Result, tick.View.Args, tick.View.Last = nil, gone, "", nil
 			tick.Revision++
 		}
 		got, err := s.Ticket(ctx, tick.ID)

@@ -314,14 +314,6 @@ func (p *Pool) Listing(alias string) (Listing, bool) {
 	return s.lastListing()
 }
 
-// Relist has the tools of the server called alias listed again soon. It does
-// nothing for a server that is not running.
-func (p *Pool) Relist(alias string) {
-	if s := p.find(alias); s != nil {
-		s.listAgain()
-	}
-}
-
 // Status returns the state of every server in the order they were given.
 func (p *Pool) Status() []Status {
 	servers := p.all()

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -458,10 +459,18 @@ func ownerOf(s config.Server) func(tool string) catalog.Override {
 	}
 }
 
+// placeOf is where a server is, as a card tells it.
+func placeOf(launch config.Endpoint) string {
+	if u, err := url.Parse(launch.URL); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return "the program " + filepath.Base(launch.Command) + " on this machine, which may pass them on"
+}
+
 func gatedOf(s config.Server, owner policy.Policy) gate.Server {
 	owner.Egress = s.Egress
 	return gate.Server{
-		Alias: s.Alias, ID: s.ID(), Policy: owner, OnEgress: s.OnEgress, Trust: catalog.Trust(s.Trusted), Dir: s.Launch.Cwd, Folders: namesFolder(s.Launch), Secrets: s.Secrets == config.SecretsRedact,
+		Alias: s.Alias, ID: s.ID(), Policy: owner, OnEgress: s.OnEgress, Trust: catalog.Trust(s.Trusted), Place: placeOf(s.Launch), Dir: s.Launch.Cwd, Folders: namesFolder(s.Launch), Secrets: s.Secrets == config.SecretsRedact,
 		Idempotent: s.MayRepeat,
 		Paths:      func(tool string) []string { return s.Tool(tool).Paths },
 		Inverse: func(tool string) *gate.Inverse {

@@ -304,7 +304,7 @@ func TestInboxSeesOthersDecide(t *testing.T) {
 func TestInboxIsSafeForATerminal(t *testing.T) {
 	evil := "x\x1b]0;owned\a\x1b[2J\r\u202e\u009b31m 漢字🙂" + strings.Repeat("w", 200)
 	v := ticket("a", evil, engagement.Destructive, `{"\u001b[2Jk":"\u001b[2Jv 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字"}`)
-	v.View.Client, v.View.Claim, v.View.Principal, v.Note = evil, evil, evil, evil
+	v.View.Client, v.View.GoesTo, v.View.Principal, v.Note = evil, evil, evil, evil
 	for _, size := range [][2]int{{80, 24}, {40, 10}, {200, 60}, {20, 8}, {1, 1}} {
 		p := newPage(t, v)
 		p.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})

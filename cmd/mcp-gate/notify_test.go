@@ -67,7 +67,7 @@ func TestWebhookIsSignedAndTellsNoContents(t *testing.T) {
 	r := newReceiver(t)
 	w := hook(t, r.URL)
 	q := ticket("a", "delete_file", engagement.Destructive, `{"path":"secret.txt"}`)
-	q.View.Claim, q.View.Project = "the user said so", "/home/me/project"
+	q.View.GoesTo = "api.example.com"
 	if err := w.tell(t.Context(), noticeOf(q)); err != nil {
 		t.Fatal(err)
 	}

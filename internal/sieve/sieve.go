@@ -140,9 +140,6 @@ func (s *Set) look(k needleKey, st step, known map[needleKey]int) {
 	s.needles[i].steps = append(s.needles[i].steps, st)
 }
 
-// Len is how many patterns there are.
-func (s *Set) Len() int { return len(s.patterns) }
-
 // Regexp is the pattern of this number.
 func (s *Set) Regexp(i int) *regexp.Regexp { return s.patterns[i]() }
 
