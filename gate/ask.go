@@ -97,12 +97,12 @@ func argsDigest(args json.RawMessage) string {
 	return digest
 }
 
-// matcher compares a grant's patterns and constraints with one call, as the owner's
+// A Matcher compares a grant's patterns and constraints with one call, as the owner's
 // rules compare theirs.
-type matcher struct {
-	request policy.Request
-	server  Server
-	resolve func(path string) (string, error)
+type Matcher struct {
+	Request policy.Request
+	Server  Server // what relative paths are relative to
+	Resolve func(path string) (string, error)
 }
 
 // resolved resolves paths for a rule's or a grant's tests; one that cannot be
@@ -133,12 +133,17 @@ func (s Server) follow(path string) (string, bool) {
 	return filepath.Join(s.Dir, path), !s.Folders
 }
 
-func (m matcher) Tool(pattern string) bool {
+// Tool implements [inbox.Matcher].
+func (m Matcher) Tool(pattern string) bool {
 	ok, err := m.holds(policy.Record{Tools: policy.Words{pattern}})
 	return err == nil && ok
 }
 
-func (m matcher) Args(constraint json.RawMessage) (bool, error) {
+// Args implements [inbox.Matcher].
+func (m Matcher) Args(constraint json.RawMessage) (bool, error) {
+	if m.Request.ArgsUnknown {
+		return false, inbox.ErrArgsNotKept
+	}
 	var args map[string]policy.ArgRecord
 	if err := json.Unmarshal(constraint, &args); err != nil {
 		return false, fmt.Errorf("read a constraint: %w", err)
@@ -146,19 +151,19 @@ func (m matcher) Args(constraint json.RawMessage) (bool, error) {
 	return m.holds(policy.Record{Args: args})
 }
 
-func (m matcher) holds(r policy.Record) (bool, error) {
+func (m Matcher) holds(r policy.Record) (bool, error) {
 	r.Do = policy.DoAllow.String()
 	rules, err := policy.Compile([]policy.Record{r})
 	if err != nil {
 		return false, err
 	}
-	q := m.request
-	q.Resolved = m.server.resolved(m.resolve, rules.Paths(q))
+	q := m.Request
+	q.Resolved = m.Server.resolved(m.Resolve, rules.Paths(q))
 	return rules.Evaluate(q).Do == policy.DoAllow, nil
 }
 
-func (s *Session) matcher(c *call) matcher {
-	return matcher{s.request(c, s.rank()), s.g.server(c.entry.ID.Server), s.g.opts.Resolve}
+func (s *Session) matcher(c *call) Matcher {
+	return Matcher{s.request(c, s.rank()), s.g.server(c.entry.ID.Server), s.g.opts.Resolve}
 }
 
 // need is the least proof that a decision about the call must have.

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/spf13/cobra"
@@ -239,7 +240,7 @@ func (a *app) propose(ctx context.Context, f grantFlags) (p proposal, err error)
 	}
 	if f.args != "" {
 		terms.Args = json.RawMessage(f.args)
-		if _, err := constraint(terms.Args); err != nil {
+		if err := checkConstraint(terms.Args); err != nil {
 			return p, usage(fmt.Errorf("--args: %w", err))
 		}
 	}
@@ -271,7 +272,7 @@ func pinned(terms inbox.Terms, patterns []string, highest engagement.Permission,
 		before := len(p.tools)
 		for _, entry := range set.Entries() {
 			id := entry.ID.String()
-			m := recorded{policy.Request{Tool: entry.ID, Class: entry.Class.Permission}}
+			m := gate.Matcher{Request: policy.Request{Tool: entry.ID, Class: entry.Class.Permission}}
 			named := pattern == id
 			if !named && (entry.Class.Permission == engagement.Destructive || !m.Tool(pattern)) || !entry.Class.Permission.AtMost(highest) {
 				continue
@@ -291,55 +292,25 @@ func pinned(terms inbox.Terms, patterns []string, highest engagement.Permission,
 	return p, nil
 }
 
-// constraint compiles a constraint on arguments, which is written as in a rule.
-// What is wrong with it is said without that rule, which nobody wrote.
-func constraint(raw json.RawMessage) (*policy.Rules, error) {
+// checkConstraint reports what is wrong with a constraint on arguments, which is
+// written as in a rule, without a word of that rule, which nobody wrote.
+func checkConstraint(raw json.RawMessage) error {
 	if !json.Valid(raw) {
-		return nil, errors.New(`want JSON: constraints by JSON pointer, as in {"/number":{"eq":22}}`)
+		return errors.New(`want JSON: constraints by JSON pointer, as in {"/number":{"eq":22}}`)
 	}
 	var rule policy.Record
 	err := json.Unmarshal(slices.Concat([]byte(`{"args":`), raw, []byte(`}`)), &rule)
-	var rules *policy.Rules
 	if err == nil {
 		rule.Do = policy.DoAllow.String()
-		rules, err = policy.Compile([]policy.Record{rule})
+		_, err = policy.Compile([]policy.Record{rule})
 	}
 	var problem *policy.Problem
 	if many, ok := errors.AsType[*policy.CompileError](err); ok {
 		problem = many.Problems[0]
 	} else if !errors.As(err, &problem) {
-		return rules, err
+		return err
 	}
-	return nil, errors.New(strings.TrimPrefix(strings.TrimPrefix(problem.Within(), "args."), "args: "))
-}
-
-// recorded holds a grant against a call that was made, in the words of the
-// owner's rules, as the gate holds it against one that is about to be.
-type recorded struct{ request policy.Request }
-
-// Tool implements [inbox.Matcher].
-func (r recorded) Tool(pattern string) bool {
-	rules, err := policy.Compile([]policy.Record{{Do: policy.DoAllow.String(), Tools: policy.Words{pattern}}})
-	return err == nil && rules.Evaluate(r.request).Do == policy.DoAllow
-}
-
-// Args implements [inbox.Matcher].
-func (r recorded) Args(raw json.RawMessage) (bool, error) {
-	if r.request.ArgsUnknown {
-		return false, inbox.ErrArgsNotKept
-	}
-	rules, err := constraint(raw)
-	if err != nil {
-		return false, err
-	}
-	q := r.request
-	q.Resolved = map[string]string{}
-	for _, path := range rules.Paths(q) {
-		if real, err := resolve(path); err == nil {
-			q.Resolved[path] = real
-		}
-	}
-	return rules.Evaluate(q).Do == policy.DoAllow, nil
+	return errors.New(strings.TrimPrefix(strings.TrimPrefix(problem.Within(), "args."), "args: "))
 }
 
 func (a *app) grantsAdd(ctx context.Context, d *desk, f grantFlags, by string) error {
@@ -504,7 +475,7 @@ func (d *desk) simulate(ctx context.Context, terms inbox.Terms, last int) (simul
 		return simulation{}, err
 	}
 	var calls []inbox.Call
-	var matchers []recorded
+	var matchers []gate.Matcher
 	sim := simulation{Calls: []simulatedCall{}}
 	for _, e := range events {
 		c, m, ok := d.replayed(ctx, e, terms)
@@ -535,11 +506,11 @@ func count(is bool) int {
 
 // replayed is a recorded call as a grant is held against it; false where the
 // event was written by a build with other words.
-func (d *desk) replayed(ctx context.Context, e audit.Event, terms inbox.Terms) (inbox.Call, recorded, bool) {
+func (d *desk) replayed(ctx context.Context, e audit.Event, terms inbox.Terms) (inbox.Call, gate.Matcher, bool) {
 	id, err := catalog.ParseToolID(e.Tool)
 	c := inbox.Call{Tool: id, Principal: e.Principal, Session: e.Session, ArgsDigest: e.ArgsDigest}
 	if err != nil || c.Class.UnmarshalText([]byte(e.Class)) != nil {
-		return c, recorded{}, false
+		return c, gate.Matcher{}, false
 	}
 	c.Server, c.Definition, _ = strings.Cut(terms.Definitions[e.Tool], " ")
 	args, known := argsOf(e)
@@ -549,7 +520,7 @@ func (d *desk) replayed(ctx context.Context, e audit.Event, terms inbox.Terms) (
 			q.Args, q.ArgsUnknown = t.Args, false
 		}
 	}
-	return c, recorded{q}, true
+	return c, gate.Matcher{Request: q, Resolve: resolve}, true
 }
 
 // recentCalls returns the first event of each of the last calls of a home that
