@@ -60,6 +60,9 @@ func Listable(definition json.RawMessage) error {
 // output schema that clients cannot read, since no tool needs one to be called.
 // A fault deeper in it costs no list and stays.
 func Listed(definition json.RawMessage) json.RawMessage {
+	if !bytes.Contains(definition, []byte("outputSchema")) && !bytes.Contains(definition, []byte(`\u`)) {
+		return definition // as most: without that name, in whatever spelling
+	}
 	output, ok, err := strictjson.Get(definition, "outputSchema")
 	if err != nil || !ok {
 		return definition

@@ -330,12 +330,12 @@ func (l *lockLine) quoted(what string) (string, error) {
 		return "", l.fault("the string does not end")
 	}
 	raw := l.text[l.at : end+1]
-	var s string
-	if err := strictjson.Check([]byte(raw)); err != nil {
-		return "", l.fault(err.Error())
-	}
-	if err := json.Unmarshal([]byte(raw), &s); err != nil {
-		return "", l.fault(err.Error())
+	s := raw[1 : len(raw)-1]
+	if strings.ContainsFunc(s, func(r rune) bool { return r == '\\' || r < ' ' || r > '~' }) {
+		var err error
+		if s, err = unquoted(raw); err != nil {
+			return "", l.fault(err.Error())
+		}
 	}
 	if end+1 < len(l.text) && l.text[end+1] != ' ' {
 		l.at = end + 1
@@ -343,6 +343,15 @@ func (l *lockLine) quoted(what string) (string, error) {
 	}
 	l.pass(raw)
 	return s, nil
+}
+
+// unquoted decodes a JSON string.
+func unquoted(raw string) (s string, err error) {
+	if err := strictjson.Check([]byte(raw)); err != nil {
+		return "", err
+	}
+	err = json.Unmarshal([]byte(raw), &s)
+	return s, err
 }
 
 func (l *lockLine) digest(what string) (string, error) {

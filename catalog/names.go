@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
@@ -44,11 +45,12 @@ func DirectName(id ToolID, reserved ...string) string {
 // Renamed returns the tool's definition with another name and every other
 // byte as it came.
 func (t Tool) Renamed(name string) (json.RawMessage, error) {
-	raw, err := strictjson.Set(t.Raw, "name", strictjson.AppendString(nil, name))
-	if err != nil {
-		return nil, fmt.Errorf("rename %v: %w", t.ID, err)
+	for m := range strictjson.Walk(t.Raw) { // it was checked when it came, and by its pack's checksum
+		if m.Name == "name" {
+			return slices.Concat(t.Raw[:m.Start], strictjson.AppendString(nil, name), t.Raw[m.End:]), nil
+		}
 	}
-	return raw, nil
+	return nil, fmt.Errorf("rename %v: its definition has no name", t.ID)
 }
 
 // nameSpellings are how people and hosts write a tool's name, the gate's own first.

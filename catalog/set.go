@@ -35,7 +35,7 @@ func NewSet(entries []Entry, reserved ...string) *Set {
 		return cmp.Or(strings.Compare(a.ID.Server, b.ID.Server), strings.Compare(a.ID.Tool, b.ID.Tool))
 	})
 	sorted = slices.CompactFunc(sorted, func(a, b Entry) bool { return a.ID == b.ID })
-	s := &Set{entries: sorted, byID: map[ToolID]int{}, byBare: map[string][]int{}, byName: map[string]int{}}
+	s := &Set{entries: sorted, byID: make(map[ToolID]int, len(sorted)), byBare: make(map[string][]int, len(sorted)), byName: make(map[string]int, len(sorted))}
 	for i, e := range sorted {
 		s.byID[e.ID] = i
 		s.byBare[e.ID.Tool] = append(s.byBare[e.ID.Tool], i)
