@@ -59,7 +59,7 @@ func (s *scanner) controls(where, text string) {
 }
 
 // hidden looks for characters that a person cannot see.
-func (s *scanner) hidden(where, text string) {
+func (s *scanner) hidden(where, text string, isName bool) {
 	s.controls(where, text)
 	rs := []rune(text)
 	rtl := false
@@ -84,7 +84,7 @@ func (s *scanner) hidden(where, text string) {
 			s.add("unusual-characters", Show, where, near(rs, i))
 			continue
 		}
-		if invisible(r) && !joins(rs, i, rtl) {
+		if invisible(r) && (isName && r == 0xad || !joins(rs, i, rtl)) {
 			s.add(KindHidden, Block, where, near(rs, i))
 		}
 	}
@@ -214,15 +214,21 @@ func folded(s string) string {
 			continue
 		case invisible(r):
 			continue
-		case r == '’':
-			r = '\''
-		case r >= 0x80:
-			r = latin(r)
 		}
-		b.WriteRune(unicode.ToLower(r))
+		b.WriteRune(unicode.ToLower(foldedLetter(r)))
 		space = false
 	}
 	return b.String()
+}
+
+func foldedLetter(r rune) rune {
+	switch {
+	case r < 0x80:
+		return r
+	case r == '’':
+		return '\''
+	}
+	return latin(r)
 }
 
 func foldedASCII(s string) string {
@@ -297,21 +303,26 @@ func plainSkeleton(name string) (string, bool) {
 // another script, and for names that are made of them.
 func (s *scanner) homoglyphs(where, text string, isName bool) {
 	var foreign, letters int
+	accents := false
 	for _, r := range text {
 		if unicode.IsLetter(r) {
 			letters++
 			if unicode.In(r, unicode.Cyrillic, unicode.Greek, unicode.Armenian) {
 				foreign++
 			}
+			accents = accents || r >= 0x80 && unicode.Is(unicode.Latin, r) && latin(r) == r
 		}
 	}
 	native := !isName && foreign*5 > letters // text of that script, which may inflect a Latin word
+	accents = accents && !isName             // text of a language, or a phonetic script, that has more than ASCII
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		plain, alike, other, styled := 0, 0, 0, 0
+		plain, alike, other, styled, alone := 0, 0, 0, 0, 0
 		for _, r := range word {
 			switch {
-			case r < 0x80 || unicode.Is(unicode.Latin, r) && latin(r) == r:
+			case r < 0x80 || unicode.Is(unicode.Latin, r) && (accents && r < 0x300 || latin(r) == r):
 				plain++
+			case unicode.In(r, unicode.Cherokee, unicode.Coptic, unicode.Lisu, unicode.Canadian_Aboriginal, unicode.Deseret, unicode.Gothic, unicode.Runic, unicode.Tifinagh, unicode.Osage):
+				alone++ // no language writes it and Latin in one word
 			case r >= 0x1d400 && r <= 0x1d7ff || r >= 0xff21 && r <= 0xff5a || r >= 0x24b6 && r <= 0x24e9:
 				styled++
 			case latin(r) != r:
@@ -323,6 +334,8 @@ func (s *scanner) homoglyphs(where, text string, isName bool) {
 		switch {
 		case isName && alike+styled > 0 && other == 0:
 			s.add(KindHomoglyph, Block, where, text)
+		case alone > 0 && plain > 0:
+			s.add(KindHomoglyph, Block, where, word)
 		case !native && alike > 0 && plain > 1 && other == 0 && !science(word):
 			s.add(KindHomoglyph, Block, where, word)
 		case !native && alike > 2 && plain == 0 && other == 0 && foreign*10 < letters:
@@ -358,6 +371,9 @@ const shortestEncoded = 20
 var (
 	base64Run  = lazy.Regexp(`[A-Za-z0-9+/_-]{20,}={0,2}`)
 	hexRun     = lazy.Regexp(`(?:[0-9a-fA-F]{2}){10,}|(?:(?:\\x|0x|%)[0-9a-fA-F]{2}[ ,;]{0,2}){6,}|(?:[0-9a-fA-F]{2}[ :]){9,}[0-9a-fA-F]{2}`)
+	wrappedRun = lazy.Regexp(`(?:[A-Za-z0-9+/_-]{16,76}\r?\n[ \t]*)+[A-Za-z0-9+/_-]{2,76}={0,2}`)
+	spacedRun  = lazy.Regexp(`(?:^|[\s"'])([^\s"'%/?&=#]+(?:%20[^\s"'%/?&=#]+){3,})`)
+	octalRun   = lazy.Regexp(`(?:\\[0-7]{3}){6,}`)
 	escapeRun  = lazy.Regexp(`(?:\\u\{?[0-9a-fA-F]{2,6}\}?){6,}`)
 	entityRun  = lazy.Regexp(`(?:&#x?[0-9a-fA-F]{2,6};){6,}`)
 	decimalRun = lazy.Regexp(`(?:[0-9]{2,3}[ ,]{1,2}){9,}[0-9]{2,3}`)
@@ -377,6 +393,17 @@ func (s *scanner) encoded(where, text string) {
 			s.decoded(where, run, fromBase64(run, 2))
 		}
 	}
+	if strings.Contains(text, "\n") && stretch(text, base64Bytes, 16) {
+		for _, run := range wrappedRun().FindAllString(text, 16) {
+			run = strings.Join(strings.Fields(run), "")
+			s.decoded(where, run, fromBase64(run, 2))
+		}
+	}
+	if strings.Contains(text, "%20") {
+		for _, m := range spacedRun().FindAllStringSubmatch(text, 16) {
+			s.decoded(where, m[1], strings.ReplaceAll(m[1], "%20", " "))
+		}
+	}
 	if stretch(text, base32Bytes, 24) {
 		for _, run := range base32Run().FindAllString(text, 16) {
 			b, _ := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.TrimRight(run, "="))
@@ -391,6 +418,11 @@ func (s *scanner) encoded(where, text string) {
 	if strings.Contains(text, `\u`) {
 		for _, run := range escapeRun().FindAllString(text, 16) {
 			s.decoded(where, run, fromNumbers(run, `\u{}`, 16))
+		}
+	}
+	if strings.Contains(text, `\`) {
+		for _, run := range octalRun().FindAllString(text, 16) {
+			s.decoded(where, run, fromNumbers(run, `\`, 8))
 		}
 	}
 	if strings.Contains(text, "&#") {
@@ -493,7 +525,7 @@ func fromBase64(run string, deep int) string {
 			if err != nil || len(b) < 8 {
 				continue
 			}
-			plain := string(b)
+			plain := strings.ReplaceAll(string(b), "\x00", "") // UTF-16
 			if deep > 0 && base64Run().FindString(plain) == plain {
 				if inner := fromBase64(plain, deep-1); readable(inner) {
 					return inner
@@ -640,7 +672,7 @@ var (
 	farDown    = lazy.Regexp(`(?:[ \t]*\r?\n){12,}[ \t]*\S`)
 	downward   = lazy.Regexp(`(?:[ \t]*\r?\n){7,}[ \t]*\S`)
 	comment    = lazy.Regexp(`(?s)<!--(.*?)(?:-->|$)|\[//\]: ?#? ?\(([^)]*)\)|\[comment\]: ?<> ?\(([^)]*)\)|/\*(.*?)\*/`)
-	styledAway = lazy.Regexp(`(?i)style\s*=\s*["'][^"']{0,200}(display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0[^.]|color\s*:\s*(white|#fff(fff)?|transparent))`)
+	styledAway = lazy.Regexp(`(?is)(?:<[a-z]+(?: [^<>]{0,100})? hidden(?: [^<>]{0,100})?|style\s*=\s*["'][^"']{0,200}(display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0[^.]|color\s*:\s*(white|#fff(fff)?|transparent))[^<>]{0,200})>([^<]{0,400})`)
 )
 
 // layout looks for text that is placed where nobody reads.
@@ -651,10 +683,8 @@ func (s *scanner) layout(where, text string) {
 	if strings.Contains(text, "<!--") || strings.Contains(text, "]:") || strings.Contains(text, "/*") {
 		s.comments(where, text)
 	}
-	if strings.Contains(text, "style") || strings.Contains(text, "STYLE") {
-		if m := styledAway().FindString(text); m != "" {
-			s.add(KindLayout, Block, where, m)
-		}
+	if strings.Contains(text, "<") {
+		s.styled(where, text)
 	}
 	if strings.Count(text, "\n") < 8 {
 		return
@@ -663,6 +693,18 @@ func (s *scanner) layout(where, text string) {
 		s.add(KindLayout, Block, where, squeezed(text[at[1]-1:]))
 	} else if at := downward().FindStringIndex(text); at != nil {
 		s.add("wide-gap", Show, where, squeezed(text[at[1]-1:]))
+	}
+}
+
+// styled looks for text in an element that is not drawn. An example of one holds
+// no orders.
+func (s *scanner) styled(where, text string) {
+	for _, m := range styledAway().FindAllStringSubmatch(text, 16) {
+		if inner := m[len(m)-1]; orders().MatchString(inner) {
+			s.add(KindLayout, Block, where, m[0])
+		} else if len(inner) > 20 {
+			s.add("comment", Show, where, m[0])
+		}
 	}
 }
 
@@ -677,12 +719,13 @@ func (s *scanner) gaps(where, text string) {
 func (s *scanner) comments(where, text string) {
 	for _, m := range comment().FindAllStringSubmatch(text, 16) {
 		inner := strings.Join(m[1:], "")
-		if strings.HasPrefix(m[0], "/*") && !strings.Contains(inner, " ") { // a path pattern
+		code := strings.HasPrefix(m[0], "/*") // nothing that draws a text leaves it out, and examples have it
+		if code && !speaksToModel(inner) {
 			continue
 		}
-		if len(orders().FindAllString(inner, 2)) > 1 && strings.Count(inner, " ") >= 3 {
+		if code || len(orders().FindAllString(inner, 2)) > 1 && strings.Count(inner, " ") >= 3 {
 			s.add(KindLayout, Block, where, m[0])
-		} else if len(inner) > 20 && !strings.HasPrefix(m[0], "/*") {
+		} else if len(inner) > 20 {
 			s.add("comment", Show, where, m[0])
 		}
 	}

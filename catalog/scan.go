@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,14 +176,15 @@ func (s *scanner) key(where, name string) {
 		return
 	}
 	s.deterministic(where, name, true)
-	s.graded(where, strings.ReplaceAll(name, "_", " "), name)
+	s.graded(where, strings.ReplaceAll(name, "_", " "))
+	s.graded(where, name)
 }
 
 func (s *scanner) text(where, text string) {
 	isName := where == "/name"
 	s.deterministic(where, text, isName)
 	if !isName {
-		s.graded(where, text, text)
+		s.graded(where, text)
 	}
 }
 
@@ -190,7 +192,7 @@ func (s *scanner) deterministic(where, text string, isName bool) {
 	if isASCII(text) {
 		s.controls(where, text)
 	} else {
-		s.hidden(where, text)
+		s.hidden(where, text, isName)
 		s.homoglyphs(where, text, isName)
 	}
 	if len(text) >= shortestEncoded {
@@ -220,7 +222,7 @@ func mustPoisons() poison {
 	var p poison
 	var exprs []string
 	eachLine("poison", func(kind, expr string) error {
-		p.kinds, exprs = append(p.kinds, kind), append(exprs, strings.TrimSpace(expr))
+		p.kinds, exprs = append(p.kinds, kind), append(exprs, strings.TrimSpace(strings.Map(foldedLetter, expr)))
 		return nil
 	})
 	p.patterns = sieve.New(exprs...)
@@ -232,7 +234,7 @@ func mustPoisons() poison {
 const mostGraded = 32 << 10
 
 // graded looks for text that is addressed to the model.
-func (s *scanner) graded(where, text, shown string) {
+func (s *scanner) graded(where, text string) {
 	if len(text) < 8 {
 		return
 	}
@@ -247,16 +249,31 @@ func (s *scanner) graded(where, text, shown string) {
 		s.read = map[string]bool{}
 	}
 	s.read[plain] = true
-	known := poisons()
-	for _, i := range known.patterns.Candidates(plain) {
-		kind := known.kinds[i]
-		if kind == kindMismatch && s.writes {
-			continue
-		}
-		if at := known.patterns.Regexp(i).FindStringIndex(plain); at != nil {
+	for kind, at := range poisonsIn(plain) {
+		if kind != kindMismatch || !s.writes {
 			s.add(kind, Show, where, around(plain, at[0], at[1]))
 		}
 	}
+}
+
+// poisonsIn yields the kinds of graded patterns that a folded text has, and where.
+func poisonsIn(plain string) iter.Seq2[string, []int] {
+	return func(yield func(string, []int) bool) {
+		known := poisons()
+		for _, i := range known.patterns.Candidates(plain) {
+			if at := known.patterns.Regexp(i).FindStringIndex(plain); at != nil && !yield(known.kinds[i], at) {
+				return
+			}
+		}
+	}
+}
+
+// speaksToModel reports whether a text has a graded pattern.
+func speaksToModel(text string) bool {
+	for range poisonsIn(folded(text)) {
+		return true
+	}
+	return false
 }
 
 // around is a passage with a little of what surrounds it.
