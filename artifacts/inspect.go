@@ -81,8 +81,7 @@ func InspectRest(result json.RawMessage, settled engagement.EgressSet) Findings 
 	room, apart := roomFor(len(result))
 	defer leave(room, apart)
 	if block, text, ok := soleText(result, room); ok {
-		in.part(Part{Pointer: "/content/0", Kind: PartText, Raw: block}, func() { in.blockText(text) })
-		in.together()
+		in.part(Part{Pointer: "/content/0", Kind: PartText, Raw: block}, func() { in.text(text, 0) })
 	} else {
 		in.object(result)
 	}

@@ -97,8 +97,9 @@ var signatures = []struct {
 // turn out to be rendered; every other picture, and one that leaves doubt, is
 // raw pixels, and so is sound and film, which are media as they were stored.
 func Sniff(b []byte) Media {
-	for _, s := range signatures {
-		if len(b) < s.at+len(s.magic) || string(b[s.at:s.at+len(s.magic)]) != s.magic {
+	for i := range signatures {
+		s := &signatures[i]
+		if len(b) <= s.at || b[s.at] != s.magic[0] || !bytes.HasPrefix(b[s.at:], []byte(s.magic)) {
 			continue
 		}
 		m := Media{Type: s.media, Class: s.class}
