@@ -78,7 +78,7 @@ const (
 // made valid UTF-8; characters that do not print are escaped in the line.
 type Event struct {
 	Seq  uint64    `json:"seq"`  // from 1, per chain; set by Record
-	Time time.Time `json:"time"` // microseconds, UTC; set by Record
+	Time time.Time `json:"time"` // microseconds, UTC; set by Record: one for all that are written together
 	Kind string    `json:"kind"`
 
 	Call      string `json:"call,omitempty"` // one id for all events of a call
@@ -139,7 +139,8 @@ type wire struct {
 
 // MarshalJSON writes the event as its line has it, without the chain's fields.
 func (e Event) MarshalJSON() ([]byte, error) {
-	return append(appendEvent(nil, &e), '}'), nil
+	place := appendPlace(nil, e.Seq, appendTime(nil, e.Time))
+	return append(appendBody(place, &e), '}'), nil
 }
 
 // UnmarshalJSON reads an event from its line; unknown fields are skipped.

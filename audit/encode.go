@@ -20,43 +20,49 @@ const (
 	maxLine = 1 << 20
 )
 
-// appendEvent appends e as a JSON object that is not closed yet. It is written
-// by hand because it runs twice a call on the way to the upstream.
-func appendEvent(dst []byte, e *Event) []byte {
+// appendPlace appends the beginning of a line: its number, and its time as
+// [appendTime] spells it.
+func appendPlace(dst []byte, seq uint64, stamp []byte) []byte {
 	dst = append(dst, `{"seq":`...)
-	dst = strconv.AppendUint(dst, e.Seq, 10)
+	dst = strconv.AppendUint(dst, seq, 10)
 	dst = append(dst, `,"time":"`...)
-	dst = append(appendTime(dst, e.Time), '"')
-	dst = appendText(dst, "kind", e.Kind, maxText)
-	dst = appendText(dst, "call", e.Call, maxText)
-	dst = appendText(dst, "session", e.Session, maxText)
-	dst = appendText(dst, "principal", e.Principal, maxText)
-	dst = appendText(dst, "client", e.Client, maxText)
-	dst = appendText(dst, "profile", e.Profile, maxText)
-	dst = appendText(dst, "scope", e.Scope, maxText)
-	dst = appendText(dst, "tool", e.Tool, maxText)
-	dst = appendText(dst, "class", e.Class, maxText)
-	dst = appendText(dst, "egress", e.Egress, maxText)
-	dst = appendText(dst, "verdict", e.Verdict, maxText)
-	dst = appendText(dst, "code", e.Code, maxText)
-	dst = appendText(dst, "rule", e.Rule, maxText)
-	dst = appendText(dst, "slice", e.Slice, maxText)
-	dst = appendText(dst, "ticket", e.Ticket, maxText)
-	dst = appendText(dst, "level", e.Level, maxText)
-	dst = appendText(dst, "channel", e.Channel, maxText)
-	dst = appendText(dst, "binding", e.Binding, maxText)
-	dst = appendText(dst, "args_sha256", e.ArgsDigest, maxText)
-	dst = appendInt(dst, "args_bytes", e.ArgsSize)
+	return append(append(dst, stamp...), '"')
+}
+
+// appendBody appends what stands behind the place: the members of e, each with
+// the comma before it. It is written by hand because it runs twice a call on the
+// way to the upstream.
+func appendBody(dst []byte, e *Event) []byte {
+	dst = appendText(dst, `,"kind":"`, e.Kind, maxText)
+	dst = appendText(dst, `,"call":"`, e.Call, maxText)
+	dst = appendText(dst, `,"session":"`, e.Session, maxText)
+	dst = appendText(dst, `,"principal":"`, e.Principal, maxText)
+	dst = appendText(dst, `,"client":"`, e.Client, maxText)
+	dst = appendText(dst, `,"profile":"`, e.Profile, maxText)
+	dst = appendText(dst, `,"scope":"`, e.Scope, maxText)
+	dst = appendText(dst, `,"tool":"`, e.Tool, maxText)
+	dst = appendText(dst, `,"class":"`, e.Class, maxText)
+	dst = appendText(dst, `,"egress":"`, e.Egress, maxText)
+	dst = appendText(dst, `,"verdict":"`, e.Verdict, maxText)
+	dst = appendText(dst, `,"code":"`, e.Code, maxText)
+	dst = appendText(dst, `,"rule":"`, e.Rule, maxText)
+	dst = appendText(dst, `,"slice":"`, e.Slice, maxText)
+	dst = appendText(dst, `,"ticket":"`, e.Ticket, maxText)
+	dst = appendText(dst, `,"level":"`, e.Level, maxText)
+	dst = appendText(dst, `,"channel":"`, e.Channel, maxText)
+	dst = appendText(dst, `,"binding":"`, e.Binding, maxText)
+	dst = appendText(dst, `,"args_sha256":"`, e.ArgsDigest, maxText)
+	dst = appendInt(dst, `,"args_bytes":`, e.ArgsSize)
 	if n := len(e.Args); n > 0 && n <= MaxArgs && isOneLine(e.Args) {
-		dst = appendVisible(appendKey(dst, "args"), string(e.Args), false)
+		dst = appendVisible(append(dst, `,"args":`...), string(e.Args), false)
 	}
-	dst = appendInt(dst, "result_bytes", e.ResultSize)
+	dst = appendInt(dst, `,"result_bytes":`, e.ResultSize)
 	dst = appendMillis(dst, e.Duration)
-	dst = appendText(dst, "outcome", e.Outcome, maxText)
-	dst = appendText(dst, "error", e.ErrorCode, maxText)
-	dst = appendText(dst, "note", e.Note, maxNote)
-	dst = appendText(dst, "file", e.File, maxText)
-	dst = appendText(dst, "next", e.Next, maxText)
+	dst = appendText(dst, `,"outcome":"`, e.Outcome, maxText)
+	dst = appendText(dst, `,"error":"`, e.ErrorCode, maxText)
+	dst = appendText(dst, `,"note":"`, e.Note, maxNote)
+	dst = appendText(dst, `,"file":"`, e.File, maxText)
+	dst = appendText(dst, `,"next":"`, e.Next, maxText)
 	return appendMarks(dst, e.Seen)
 }
 
@@ -87,29 +93,30 @@ func appendMarks(dst []byte, marks []Mark) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, `{"file":`...)
-		dst = appendQuoted(dst, m.File, maxText)
+		dst = append(dst, '{')
+		dst = appendQuoted(dst, `"file":"`, m.File, maxText)
 		dst = append(dst, `,"events":`...)
 		dst = strconv.AppendUint(dst, m.Events, 10)
-		dst = append(dst, `,"digest":`...)
-		dst = appendQuoted(dst, m.Digest, maxText)
+		dst = appendQuoted(dst, `,"digest":"`, m.Digest, maxText)
 		dst = append(dst, '}')
 	}
 	return append(dst, ']')
 }
 
+// appendText appends a member unless its text is empty; key is all that stands
+// before that, the quote of the text included.
 func appendText(dst []byte, key, text string, limit int) []byte {
 	if text == "" {
 		return dst
 	}
-	return appendQuoted(appendKey(dst, key), text, limit)
+	return appendQuoted(dst, key, text, limit)
 }
 
 func appendInt(dst []byte, key string, n int64) []byte {
 	if n == 0 {
 		return dst
 	}
-	return strconv.AppendInt(appendKey(dst, key), n, 10)
+	return strconv.AppendInt(append(dst, key...), n, 10)
 }
 
 func appendMillis(dst []byte, d time.Duration) []byte {
@@ -117,29 +124,30 @@ func appendMillis(dst []byte, d time.Duration) []byte {
 	if us == 0 {
 		return dst
 	}
-	return strconv.AppendFloat(appendKey(dst, "duration_ms"), float64(us)/1000, 'f', -1, 64)
+	return strconv.AppendFloat(append(dst, `,"duration_ms":`...), float64(us)/1000, 'f', -1, 64)
 }
 
-func appendKey(dst []byte, key string) []byte {
-	dst = append(dst, ',', '"')
-	dst = append(dst, key...)
-	return append(dst, '"', ':')
-}
-
-// appendQuoted appends text as a JSON string of at most limit bytes of text. A
-// tool's or client's name is foreign: whatever does not print (line feeds,
+// appendQuoted appends a key and text as a JSON string of at most limit bytes of
+// text. A tool's or client's name is foreign: whatever does not print (line feeds,
 // escape sequences, bidirectional controls) is escaped, so that a record stays
 // one line and a terminal that shows the file is not driven by it.
-func appendQuoted(dst []byte, text string, limit int) []byte {
-	dst = append(dst, '"')
-	return append(appendVisible(dst, cut(text, limit), true), '"')
+func appendQuoted(dst []byte, key, text string, limit int) []byte {
+	return append(appendVisible(append(dst, key...), cut(text, limit), true), '"')
 }
+
+// plain are the bytes that stand in a JSON string as they are, and print.
+var plain = func() (t [256]bool) {
+	for c := ' '; c < 0x7f; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
 
 // appendVisible appends text with every character that does not print escaped
 // as in JSON, and quotes and backslashes too if quoted is set.
 func appendVisible(dst []byte, text string, quoted bool) []byte {
 	i := 0
-	for i < len(text) && text[i] >= 0x20 && text[i] < 0x7f && text[i] != '"' && text[i] != '\\' {
+	for i < len(text) && plain[text[i]] {
 		i++
 	}
 	dst = append(dst, text[:i]...) // mostly all of it

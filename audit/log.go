@@ -30,7 +30,6 @@ const (
 	// maxWrite is the size from which lines that wait are written without those
 	// behind them.
 	maxWrite = 64 << 10
-	maxSpare = 64
 )
 
 // Options say where and how a process writes its chain.
@@ -77,9 +76,8 @@ type Log struct {
 	opts Options // immutable
 	base string  // immutable: the files' names up to their number
 
-	queue   sync.Mutex // guards waiting and spare; never held across a write
+	queue   sync.Mutex // guards waiting; never held across a write
 	waiting []*turn    // events in the order of their lines
-	spare   []*turn
 
 	disk   sync.Mutex    // held while the disk is waited for; taken before mu
 	synced atomic.Uint64 // what the disk has, by number
@@ -97,6 +95,7 @@ type Log struct {
 	last   [sha256.Size]byte
 	torn   bool // the file may end in part of a line, from size on
 	sealer *sealer
+	stamp  []byte            // the time of the lines that are added
 	buf    []byte            // lines on their way
 	lines  uint64            // in buf
 	tip    [sha256.Size]byte // of the last of them
@@ -135,7 +134,7 @@ func Open(opts Options) (*Log, error) {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
 	l.enter(file, head, Event{Kind: Start, File: name, Seen: seen, Note: opts.Note})
-	if err := l.begin(); err != nil {
+	if err := l.begin(opts.Now()); err != nil {
 		return nil, errors.Join(fmt.Errorf("open audit log: %w", err), file.Close(), head.Close())
 	}
 	return l, nil
@@ -177,20 +176,25 @@ func (l *Log) enter(file logFile, head headFile, first Event) {
 }
 
 // begin writes the current file's first line unless it is there already.
-func (l *Log) begin() error {
+func (l *Log) begin(now time.Time) error {
 	if l.events > 0 {
 		return nil
 	}
-	return l.append(&l.first)
+	return l.append(&l.first, now)
 }
 
 // turn is an event on its way into the file.
 type turn struct {
-	event Event
-	done  bool
-	err   error
-	file  logFile // the one it is in
+	kind string
+	body []byte // of its line: all but its place in the chain
+	seq  uint64
+	err  error
+	file logFile     // the one it is in
+	done atomic.Bool // set last
 }
+
+// turns that were taken, with the room of their bodies.
+var turns = sync.Pool{New: func() any { return new(turn) }}
 
 // Record writes one event and returns once the kernel has it; Seq, Time and
 // the fields that tie files together are set here. An error means that the
@@ -199,41 +203,25 @@ type turn struct {
 // usable, and a later event may succeed.
 func (l *Log) Record(e Event) error {
 	e.File, e.Next, e.Seen = "", "", nil
-	t := l.enqueue(&e)
-	runtime.Gosched() // others that are about to record may share the write
-	l.mu.Lock()
-	if !t.done { // whoever comes first writes for all who wait
-		l.writeWaiting()
-	}
-	l.mu.Unlock()
-	err, file, seq := t.err, t.file, t.event.Seq
-	l.free(t)
-	if err == nil && l.opts.Sync && e.Kind == Intent && e.Class != "read" {
-		err = l.sync(file, seq)
-	}
-	return err
-}
-
-func (l *Log) enqueue(e *Event) *turn {
+	t := turns.Get().(*turn)
+	defer turns.Put(t)
+	t.kind, t.body = e.Kind, appendBody(t.body[:0], &e)
+	t.done.Store(false)
 	l.queue.Lock()
-	defer l.queue.Unlock()
-	var t *turn
-	if n := len(l.spare); n > 0 {
-		t, l.spare = l.spare[n-1], l.spare[:n-1]
-	} else {
-		t = new(turn)
-	}
-	*t = turn{event: *e}
 	l.waiting = append(l.waiting, t)
-	return t
-}
-
-func (l *Log) free(t *turn) {
-	l.queue.Lock()
-	defer l.queue.Unlock()
-	if len(l.spare) < maxSpare {
-		l.spare = append(l.spare, t)
+	l.queue.Unlock()
+	runtime.Gosched() // others that are about to record may share the write
+	if !t.done.Load() {
+		l.mu.Lock()
+		if !t.done.Load() { // whoever comes first writes for all who wait
+			l.writeWaiting()
+		}
+		l.mu.Unlock()
 	}
+	if t.err == nil && l.opts.Sync && e.Kind == Intent && e.Class != "read" {
+		return l.sync(t.file, t.seq)
+	}
+	return t.err
 }
 
 // writeWaiting writes every event that waits, in as few writes as files and
@@ -245,7 +233,8 @@ func (l *Log) writeWaiting() {
 	for rest := l.batch; len(rest) > 0; {
 		n, err := l.writeSome(rest)
 		for _, t := range rest[:n] {
-			t.done, t.err, t.file = true, err, l.file
+			t.err, t.file = err, l.file
+			t.done.Store(true)
 		}
 		rest = rest[n:]
 	}
@@ -254,18 +243,21 @@ func (l *Log) writeWaiting() {
 // writeSome writes the first of turns and returns how many it has settled.
 func (l *Log) writeSome(turns []*turn) (int, error) {
 	if l.closed {
-		return 1, fmt.Errorf("record %s: %w", turns[0].event.Kind, ErrClosed)
+		return 1, fmt.Errorf("record %s: %w", turns[0].kind, ErrClosed)
 	}
-	if l.size >= l.opts.MaxBytes || l.lost() {
-		if err := l.rotate(); err != nil {
+	now := l.opts.Now()
+	if l.size >= l.opts.MaxBytes || l.lost(now) {
+		if err := l.rotate(now); err != nil {
 			return len(turns), fmt.Errorf("start the file after %s: %w", l.name, err)
 		}
 	}
-	if err := l.begin(); err != nil {
+	if err := l.begin(now); err != nil {
 		return len(turns), err
 	}
+	l.stamp = appendTime(l.stamp[:0], now) // of all of them
 	for i, t := range turns {
-		l.addLine(&t.event)
+		l.addLine(t.body)
+		t.seq = l.seq + l.lines
 		if room := l.opts.MaxBytes - l.size; int64(len(l.buf)) >= min(room, maxWrite) {
 			return i + 1, l.flush()
 		}
@@ -302,8 +294,7 @@ func (l *Log) sync(file logFile, seq uint64) error {
 // lost reports whether the current file is not to be found under its name any
 // more, as after somebody moved the folder away: what is written to it then is
 // gone. It looks once a second. The next file names it, so that Verify misses it.
-func (l *Log) lost() bool {
-	now := l.opts.Now()
+func (l *Log) lost(now time.Time) bool {
 	if since := now.Sub(l.looked); since >= 0 && since < time.Second {
 		return false
 	}
@@ -326,13 +317,13 @@ func (l *Log) lost() bool {
 
 // rotate makes the next file first, so that the old one is only left once
 // there is somewhere to go.
-func (l *Log) rotate() error {
+func (l *Log) rotate(now time.Time) error {
 	file, head, name, err := l.prepare()
 	if err != nil {
 		return err
 	}
 	lines := l.events
-	err = l.append(&Event{Kind: Rotate, Next: name})
+	err = l.append(&Event{Kind: Rotate, Next: name}, now)
 	if l.events == lines {
 		return errors.Join(err, file.Close(), head.Close())
 	}
@@ -352,21 +343,28 @@ func (l *Log) endFile() error {
 }
 
 // append writes e as the next line and then the head.
-func (l *Log) append(e *Event) error {
-	l.addLine(e)
+func (l *Log) append(e *Event, now time.Time) error {
+	l.stamp = appendTime(l.stamp[:0], now)
+	l.addLine(appendBody(nil, e))
 	return l.flush()
 }
 
-// addLine puts e into the buffer as the next line.
-func (l *Log) addLine(e *Event) {
+// addLine puts the line with this body into the buffer as the next one.
+func (l *Log) addLine(body []byte) {
 	if l.lines == 0 {
 		l.tip = l.last
 	}
 	l.lines++
-	e.Seq, e.Time = l.seq+l.lines, l.opts.Now()
-	start := len(l.buf)
-	l.buf = append(l.appendLine(l.buf, e), '\n')
-	l.tip = sha256.Sum256(l.buf[start : len(l.buf)-1])
+	start, seq := len(l.buf), l.seq+l.lines
+	b := append(appendPlace(l.buf, seq, l.stamp), body...)
+	b = append(b, `,"prev":"`...)
+	if seq > 1 {
+		b = hex.AppendEncode(b, l.tip[:])
+	}
+	b = append(b, '"')
+	b = append(l.sealer.seal(b, b[start:]), '}')
+	l.tip = sha256.Sum256(b[start:])
+	l.buf = append(b, '\n')
 }
 
 // flush writes the lines of the buffer and then the head. If they do not get
@@ -404,18 +402,6 @@ func (l *Log) mend() error {
 	return nil
 }
 
-// appendLine appends the line of e, without its line feed.
-func (l *Log) appendLine(dst []byte, e *Event) []byte {
-	start := len(dst)
-	dst = appendEvent(dst, e)
-	dst = append(dst, `,"prev":"`...)
-	if e.Seq > 1 {
-		dst = hex.AppendEncode(dst, l.tip[:])
-	}
-	dst = append(dst, '"')
-	return append(l.sealer.seal(dst, dst[start:]), '}')
-}
-
 func (l *Log) mark() Mark {
 	return Mark{File: l.name, Events: l.events, Digest: hex.EncodeToString(l.last[:])}
 }
@@ -437,9 +423,10 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	err := l.begin()
+	now := l.opts.Now()
+	err := l.begin(now)
 	if err == nil {
-		err = l.append(&Event{Kind: Stop})
+		err = l.append(&Event{Kind: Stop}, now)
 	}
 	return errors.Join(err, l.endFile())
 }
