@@ -122,11 +122,11 @@ func (in *Inbox) mayRun(ctx context.Context, t *Ticket, a Attempt, again bool) e
 	if owner == in.o.Process.ID && !again {
 		return nil
 	}
-	if life := in.life(ctx, owner); life != Dead || !a.Person && a.Launch != t.Launch {
+	if life := in.o.life(ctx, owner); life != Dead || !a.Person && a.Launch != t.Launch {
 		return &NotOwnerError{t.ID, owner, life}
 	}
 	// The one that ran it is dead; the one that admitted it comes first still.
-	if again && t.Owner != in.o.Process.ID && t.Owner != owner && in.life(ctx, t.Owner) == Alive {
+	if again && t.Owner != in.o.Process.ID && t.Owner != owner && in.o.life(ctx, t.Owner) == Alive {
 		return &NotOwnerError{t.ID, t.Owner, Alive}
 	}
 	return nil
@@ -134,18 +134,18 @@ func (in *Inbox) mayRun(ctx context.Context, t *Ticket, a Attempt, again bool) e
 
 // life tells whether a process lives. One without a row never wrote anything
 // durable and is not there; a row that cannot be read says nothing.
-func (in *Inbox) life(ctx context.Context, id string) Life {
-	if id == in.o.Process.ID {
+func (o Options) life(ctx context.Context, id string) Life {
+	if id == o.Process.ID {
 		return Alive
 	}
-	p, err := in.o.Store.Process(ctx, id)
+	p, err := o.Store.Process(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return Dead
 	case err != nil:
 		return Unclear
 	}
-	return in.o.Life(p)
+	return o.Life(p)
 }
 
 // holds checks that a person allowed this very call, as it is now.
@@ -208,7 +208,7 @@ func (in *Inbox) Runnable(ctx context.Context) ([]Ticket, error) {
 	lives := map[string]Life{}
 	dead := func(id string) bool {
 		if _, ok := lives[id]; !ok {
-			lives[id] = in.life(ctx, id)
+			lives[id] = in.o.life(ctx, id)
 		}
 		return lives[id] == Dead
 	}
@@ -240,7 +240,7 @@ func (in *Inbox) Recover(ctx context.Context) ([]Ticket, error) {
 			if expired(t, in.o.clock()) {
 				return nil, nil
 			}
-			if t.State != Running || t.Repeatable || in.life(ctx, t.Runner) != Dead {
+			if t.State != Running || t.Repeatable || in.o.life(ctx, t.Runner) != Dead {
 				return nil, errUnchanged
 			}
 			t.Note = "the gate that ran it ended without a receipt"

@@ -87,7 +87,7 @@ func (d *Desk) Ticket(ctx context.Context, prefix string) (Ticket, error) {
 		}
 		return Ticket{}, fmt.Errorf("ticket %q could be any of %q", prefix, ids)
 	}
-	return (&Inbox{o: d.o}).Ticket(ctx, ts[0].ID)
+	return d.o.ticket(ctx, ts[0].ID)
 }
 
 // Tickets lists tickets, newest first.
@@ -182,7 +182,7 @@ func (d *Desk) Settle(ctx context.Context, dec Decision) (Ticket, error) {
 			return nil, err
 		}
 		now := d.o.clock()
-		if t.State == Running && d.o.Life != nil && (&Inbox{o: d.o}).life(ctx, t.Runner) != Alive {
+		if t.State == Running && d.o.Life != nil && d.o.life(ctx, t.Runner) != Alive {
 			if err := t.step(Unknown, now); err != nil {
 				return nil, err
 			}

@@ -457,13 +457,15 @@ func has(states []State, s State) bool {
 }
 
 // Ticket returns a ticket as it is now: one whose time is over expires first.
-func (in *Inbox) Ticket(ctx context.Context, id string) (Ticket, error) {
-	t, err := in.o.Store.Ticket(ctx, id)
-	if err != nil || !expired(&t, in.o.clock()) {
+func (in *Inbox) Ticket(ctx context.Context, id string) (Ticket, error) { return in.o.ticket(ctx, id) }
+
+func (o Options) ticket(ctx context.Context, id string) (Ticket, error) {
+	t, err := o.Store.Ticket(ctx, id)
+	if err != nil || !expired(&t, o.clock()) {
 		return t, err
 	}
-	t, err = in.o.change(ctx, id, func(t *Ticket) (*Decision, error) {
-		if !expired(t, in.o.clock()) {
+	t, err = o.change(ctx, id, func(t *Ticket) (*Decision, error) {
+		if !expired(t, o.clock()) {
 			return nil, errUnchanged
 		}
 		return nil, nil
