@@ -43,7 +43,7 @@ const readers = 4
 type Store struct {
 	// Guard, where it is set before the first use, is asked before the file is
 	// opened; its error is what the use ends in.
-	Guard func() error
+	Guard func(ctx context.Context) error
 	// OnChange, where it is set before the first use, is called before each change,
 	// which waits for the disk.
 	OnChange func()
@@ -129,7 +129,7 @@ func (s *Store) open(ctx context.Context) (write, read *sql.DB, err error) {
 	defer s.mu.Unlock()
 	if s.Guard != nil && s.write == nil && !s.closed {
 		s.mu.Unlock() // who is asked may look whether this very file is in its place
-		err := s.Guard()
+		err := s.Guard(ctx)
 		s.mu.Lock()
 		if err != nil {
 			return nil, nil, fmt.Errorf("open store %s: %w", s.path, err)

@@ -245,7 +245,7 @@ func nobodyListens(err error) bool {
 
 // adopt has whichever other gate of the home has a session keep its record, and
 // returns what the session was given; nothing where no gate has it.
-func (e *engine) adopt(_ context.Context, id string) (gate.Given, error) {
+func (e *engine) adopt(ctx context.Context, id string) (gate.Given, error) {
 	live, err := gates(e.home)
 	if err != nil {
 		return gate.Given{}, err
@@ -255,7 +255,7 @@ func (e *engine) adopt(_ context.Context, id string) (gate.Given, error) {
 		if r.PID == os.Getpid() {
 			continue
 		}
-		reply, err := r.ask(controlQuestion{Op: "adopt", Session: id})
+		reply, err := r.ask(ctx, controlQuestion{Op: "adopt", Session: id})
 		if err == nil && reply.Given.List != nil {
 			return reply.Given, nil
 		}
@@ -269,14 +269,14 @@ var errNoSession = errors.New("mcp-gate status shows those that live")
 
 // sessionID completes the beginning of the id of a session that lives, and finds
 // one that has left a record by its whole id.
-func sessionID(h config.Home, db *store.Store, log *slog.Logger, begins string) (string, error) {
+func sessionID(ctx context.Context, h config.Home, db *store.Store, log *slog.Logger, begins string) (string, error) {
 	live, err := gates(h)
 	if err != nil {
 		return "", err
 	}
 	var found []string
 	for _, r := range live {
-		reply, err := r.ask(controlQuestion{Op: "status"})
+		reply, err := r.ask(ctx, controlQuestion{Op: "status"})
 		if err != nil {
 			log.Warn("a gate does not answer", "pid", r.PID, "error", err)
 			continue
@@ -293,20 +293,22 @@ func sessionID(h config.Home, db *store.Store, log *slog.Logger, begins string) 
 	case len(found) == 1:
 		return found[0], nil
 	}
-	if _, _, err := db.Session(context.Background(), begins); err != nil {
+	if _, _, err := db.Session(ctx, begins); err != nil {
 		return "", fmt.Errorf("there is no session %q: %w", begins, errNoSession)
 	}
 	return begins, nil
 }
 
 // ask puts a question to a running gate.
-func (r running) ask(q controlQuestion) (controlReply, error) {
-	conn, err := net.DialTimeout("unix", r.Socket, time.Second)
+func (r running) ask(ctx context.Context, q controlQuestion) (controlReply, error) {
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(ctx, "unix", r.Socket)
 	if err != nil {
 		return controlReply{}, fmt.Errorf("reach gate %d: %w", r.PID, err)
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
 	raw, err := json.Marshal(q)
 	if err != nil {
 		return controlReply{}, err

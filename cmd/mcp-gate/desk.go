@@ -36,7 +36,7 @@ func openStore(home config.Home) (*store.Store, *inbox.Ring, *inbox.GateKey, err
 // storeOf is the database of a home.
 func storeOf(home config.Home) *store.Store {
 	s := store.New(home.DB())
-	s.Guard = func() error { return stranded(home) }
+	s.Guard = func(ctx context.Context) error { return stranded(ctx, home) }
 	s.OnChange = threads.busy
 	return s
 }
@@ -74,7 +74,7 @@ func (a *app) openDesk() (*desk, error) {
 // stranded returns an error where another gate of the home still holds a database
 // that is no longer at its place: what is decided here would not get there, and
 // the write-ahead log of the one belongs not to the other.
-func stranded(home config.Home) error {
+func stranded(ctx context.Context, home config.Home) error {
 	live, err := gates(home)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func stranded(home config.Home) error {
 			continue
 		}
 		// One that does not answer is no reason to keep a person from deciding.
-		if reply, err := r.ask(controlQuestion{Op: "status"}); err == nil && reply.Status.Fault != "" {
+		if reply, err := r.ask(ctx, controlQuestion{Op: "status"}); err == nil && reply.Status.Fault != "" {
 			return fmt.Errorf("gate %d: %w", r.PID, inbox.ErrStoreGone)
 		}
 	}

@@ -24,8 +24,8 @@ by its words, tells the gate of that session, and hands the note back as context
 It can only add caution, and whatever goes wrong never stops the prompt: the exit
 code is 0, and the reason is on standard error.`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if err := a.promptHook(); err != nil {
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := a.promptHook(c.Context()); err != nil {
 				fmt.Fprintf(a.stderr, "mcp-gate: the prompt changed nothing: %v\n", err)
 			}
 			return nil
@@ -71,7 +71,7 @@ type promptInput struct {
 	Prompt    string `json:"prompt"`
 }
 
-func (a *app) promptHook() error {
+func (a *app) promptHook(ctx context.Context) error {
 	raw, err := readAll(a.in())
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (a *app) promptHook() error {
 		return err
 	}
 	reading := words.Read(in.Prompt)
-	reply, err := found.ask(controlQuestion{Op: "prompt", Reading: &reading})
+	reply, err := found.ask(ctx, controlQuestion{Op: "prompt", Reading: &reading})
 	if err != nil {
 		return err
 	}

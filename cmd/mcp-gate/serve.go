@@ -103,7 +103,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	switch {
 	case f.parent != "":
 		who.Principal = "" // the parent's
-		if who.Parent, err = sessionID(e.home, e.db, e.log, f.parent); err != nil {
+		if who.Parent, err = sessionID(ctx, e.home, e.db, e.log, f.parent); err != nil {
 			return usage(err)
 		}
 	case f.client != "":

@@ -19,7 +19,7 @@ func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show the gates that run, their sessions and servers, and what a yes proves here",
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return a.status() },
+		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
 	}
 }
 
@@ -33,7 +33,7 @@ type configuredDoc struct {
 	Errors     []string `json:"errors,omitempty"`
 }
 
-func (a *app) status() error {
+func (a *app) status(ctx context.Context) error {
 	h, cfg, _, err := a.load()
 	if errors.Is(err, os.ErrPermission) {
 		if proof, proofErr := a.proof(h); proofErr == nil && proof.Boundary {
@@ -54,7 +54,7 @@ func (a *app) status() error {
 	}
 	docs := []*statusDoc{}
 	for _, r := range live {
-		reply, err := r.ask(controlQuestion{Op: "status"})
+		reply, err := r.ask(ctx, controlQuestion{Op: "status"})
 		if err != nil {
 			a.logger(cfg.Log, false).Warn("a gate does not answer", "pid", r.PID, "error", err)
 			continue

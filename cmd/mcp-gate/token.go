@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,7 +36,7 @@ paths /mcp/p/NAME of these profiles.`,
 			if err := s.UnmarshalText([]byte(scope)); err != nil {
 				return usage(err)
 			}
-			of, err := a.parentOf(parent)
+			of, err := a.parentOf(c.Context(), parent)
 			if err != nil {
 				return err
 			}
@@ -68,7 +69,7 @@ paths /mcp/p/NAME of these profiles.`,
 
 // parentOf is the session that a token is for, "" for none. One whose id is whole
 // may be known later: a session leaves its record once others need it.
-func (a *app) parentOf(begins string) (_ string, err error) {
+func (a *app) parentOf(ctx context.Context, begins string) (_ string, err error) {
 	if begins == "" {
 		return "", nil
 	}
@@ -81,7 +82,7 @@ func (a *app) parentOf(begins string) (_ string, err error) {
 	}
 	db := storeOf(h)
 	defer func() { err = errors.Join(err, db.Close()) }()
-	id, err := sessionID(h, db, slog.New(slog.DiscardHandler), begins)
+	id, err := sessionID(ctx, h, db, slog.New(slog.DiscardHandler), begins)
 	switch {
 	case err == nil:
 		return id, nil
