@@ -95,7 +95,7 @@ func (g *Gate) Offer(server string, definitions []json.RawMessage) {
 	if left > toldOf {
 		g.opts.Log.Warn("more tools are left out", "server", server, "tools", left-toldOf)
 	}
-	now := g.judged(s, tools)
+	now := g.compared(s, tools)
 	g.mu.Lock()
 	g.offered[server] = now
 	g.renew()
@@ -122,8 +122,8 @@ func (g *Gate) bare(servers []string) []string {
 // toldOf is how many tools of one list the log says something of.
 const toldOf = 20
 
-// judged compares what a server shows with the record.
-func (g *Gate) judged(s Server, tools []catalog.Tool) offering {
+// compared is what a server shows, held against the record.
+func (g *Gate) compared(s Server, tools []catalog.Tool) offering {
 	g.mu.Lock()
 	before := g.offered[s.Alias].states
 	g.mu.Unlock()
@@ -211,9 +211,9 @@ func (g *Gate) pin(id catalog.ToolID) policy.Pin {
 	return policy.PinAccepted
 }
 
-// Standing is the state of a tool's definition, and for a person the reason why it is
+// StateOf is the state of a tool's definition, and for a person the reason why it is
 // not accepted. The state is 0 while the server has shown nothing yet.
-func (g *Gate) Standing(id catalog.ToolID) (state catalog.State, why string) {
+func (g *Gate) StateOf(id catalog.ToolID) (state catalog.State, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	o := g.offered[id.Server]

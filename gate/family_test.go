@@ -76,7 +76,7 @@ func TestASessionIsShownInTheFormOfTheOneItWorksFor(t *testing.T) {
 		o.Profiles = map[string]Profile{"": shown}
 	})
 	rule := func(g *Gate, shown Profile) {
-		now := g.opts.Settings
+		now := g.ruling().Settings
 		shown.Authority = engagement.DefaultAuthority()
 		now.Profiles = map[string]Profile{"": shown}
 		g.Rule(now)

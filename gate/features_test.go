@@ -27,7 +27,8 @@ type shop struct {
 	declared map[string]string
 	start    int
 
-	following, unfollowing func() error // how a server answers Subscribe and Unsubscribe; nil: as it likes
+	leveling               func(level string) // while servers are told a level; nil: nothing
+	following, unfollowing func() error       // how a server answers Subscribe and Unsubscribe; nil: as it likes
 }
 
 const everything = `{"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}`
@@ -110,7 +111,12 @@ func (c *shop) Unsubscribe(_ context.Context, server, uri string) error {
 	}
 	return nil
 }
-func (c *shop) SetLogLevel(_ context.Context, level string) { c.note("level", level) }
+func (c *shop) SetLogLevel(_ context.Context, level string) {
+	if c.leveling != nil {
+		c.leveling(level)
+	}
+	c.note("level", level)
+}
 func (c *shop) Notify(_ context.Context, server, method string, _ json.RawMessage) {
 	c.note(server, method)
 }
@@ -687,6 +693,30 @@ func TestVisitsAreForgottenFromTheOldestOn(t *testing.T) {
 	r.forget(b)
 	if r.visited(visit(3)) != nil || r.visited(visit(4)) != a {
 		t.Error("what a session leaves behind is not what is forgotten")
+	}
+}
+
+func TestServersEndAtTheLevelThatWasWantedLast(t *testing.T) {
+	c, _, a := openShop(t, nil)
+	asking, late := make(chan struct{}), make(chan struct{})
+	c.leveling = func(level string) {
+		if level == "error" {
+			close(late)
+			return
+		}
+		close(asking)
+		select { // the next level is told meanwhile, if it can be
+		case <-late:
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	var both sync.WaitGroup
+	both.Go(func() { a.SetLogLevel(t.Context(), "debug") })
+	<-asking
+	both.Go(func() { a.SetLogLevel(t.Context(), "error") })
+	both.Wait()
+	if got, want := c.calls("level "), []string{"level debug", "level error"}; !slices.Equal(got, want) {
+		t.Errorf("servers were told %q, want %q", got, want)
 	}
 }
 

@@ -202,13 +202,14 @@ type Options struct {
 
 // Gate is what all sessions of a process share. Safe for concurrent use.
 type Gate struct {
-	opts   Options // its Settings as they were at first: those that hold are in owner
+	opts   Options // without its Settings: those that hold are in owner
 	owner  atomic.Pointer[ruling]
 	set    atomic.Pointer[catalog.Set] // of every server; replaced whole
 	states atomic.Pointer[map[catalog.ToolID]catalog.State]
 
 	features features
 	relay    relay
+	logging  logging
 
 	wanted chan struct{} // see Wanted
 	want   func()        // closes it
@@ -229,6 +230,7 @@ func New(opts Options) (*Gate, error) {
 		return nil, err
 	}
 	g.owner.Store(opts.ruling())
+	g.opts.Settings = Settings{}
 	g.renew()
 	g.recall()
 	return g, nil

@@ -109,6 +109,7 @@ type rig struct {
 	inbox  *inbox.Inbox
 	ring   *inbox.Ring
 	opts   inbox.Options
+	first  Options // what the gate was made of
 }
 
 func (r *rig) clock() time.Time {
@@ -168,7 +169,7 @@ func newRig(t *testing.T, edit func(*Options)) *rig {
 	for server, list := range definitions {
 		g.Offer(server, raws(list))
 	}
-	r.gate = g
+	r.gate, r.first = g, o
 	return r
 }
 
@@ -989,7 +990,7 @@ func TestAnotherGateRunsWhatADeadOneLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		options := r.gate.opts
+		options := r.first
 		options.Inbox = box
 		options.Servers = slices.Clone(options.Servers)
 		options.Servers[0].Launch = launch

@@ -65,7 +65,6 @@ type features struct {
 	shelves map[shelfKey]*shelf
 	changed map[string]bool // servers with a list that may have changed
 	wake    chan struct{}
-	level   string // the least level of logs that any session wants
 }
 
 func (f *features) shelf(k shelfKey) *shelf {

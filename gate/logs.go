@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 	"github.com/mcp-gate/mcp-gate/policy"
@@ -41,9 +42,17 @@ func (s *Session) SetLogLevel(ctx context.Context, level string) {
 	s.g.relevel(ctx)
 }
 
+// logging is the level of logs that servers were asked for.
+type logging struct {
+	mu    sync.Mutex // held while they are asked, or an older level could be the last that they hear of
+	level string
+}
+
 // relevel asks servers for the least level that any client wants, or for the usual
 // level where no client names one.
 func (g *Gate) relevel(ctx context.Context) {
+	g.logging.mu.Lock()
+	defer g.logging.mu.Unlock()
 	least := ""
 	for _, other := range g.Sessions() {
 		other.side.mu.Lock()
@@ -55,13 +64,10 @@ func (g *Gate) relevel(ctx context.Context) {
 	if least == "" {
 		least = usualLevel
 	}
-	g.features.mu.Lock()
-	news := g.features.level != least
-	g.features.level = least
-	g.features.mu.Unlock()
-	if standing, ok := g.opts.Caller.(Standing); ok && news {
+	if standing, ok := g.opts.Caller.(Standing); ok && g.logging.level != least {
 		standing.SetLogLevel(ctx, least)
 	}
+	g.logging.level = least
 }
 
 // logged passes a log message on, to the client of the call that it belongs to. Where

@@ -19,7 +19,7 @@ import (
 // rule tells the gate of other servers and profiles.
 func (r *rig) rule(t *testing.T, edit func(*Options)) {
 	t.Helper()
-	o := r.gate.opts
+	o := r.first
 	o.Servers = slices.Clone(o.Servers)
 	edit(&o)
 	if err := o.Check(); err != nil {
@@ -316,7 +316,7 @@ func TestProfilesHoldForNewSessions(t *testing.T) {
 		"transparent over two":               func(o *Options) { o.Profiles = map[string]Profile{"": {Exposure: Transparent}} },
 		"one name twice":                     func(o *Options) { o.Servers = append(o.Servers, o.Servers[0]) },
 	} {
-		o := r.gate.opts
+		o := r.first
 		o.Servers = slices.Clone(o.Servers)
 		o.Profiles = r.gate.ruling().Profiles
 		edit(&o)
@@ -363,7 +363,7 @@ func TestRootsThatComeAndGo(t *testing.T) {
 	if out := write("one\n"); out.Ask != nil || decode(t, out).IsError {
 		t.Fatalf("in review a write gives %+v", out)
 	}
-	keeper, hub := r.gate.opts.Keeper, r.gate.server("hub")
+	keeper, hub := r.first.Keeper, r.gate.server("hub")
 	r.rule(t, func(o *Options) { o.Servers[0], o.Keeper = hub, nil })
 	if out := write("two\n"); out.Ask == nil {
 		t.Errorf("without a way back a write gives %+v", out)

@@ -166,7 +166,7 @@ type toolDoc struct {
 func docOf(g *gate.Gate, e catalog.Entry, direct string) toolDoc {
 	doc := toolDoc{ID: e.ID.String(), Server: e.ID.Server, Name: e.ID.Tool, DirectName: direct, Title: e.Title,
 		Class: e.Class.Permission, Egress: e.Class.Egress, Domains: e.Class.Domains, Why: e.Class.Why, SHA256: e.Digest, Definition: e.Raw}
-	if state, reason := g.Standing(e.ID); state != 0 {
+	if state, reason := g.StateOf(e.ID); state != 0 {
 		doc.State, doc.Reason = state.String(), reason
 	}
 	return doc
@@ -174,7 +174,7 @@ func docOf(g *gate.Gate, e catalog.Entry, direct string) toolDoc {
 
 // standingText says why a tool is held and what to do; "" where it is not.
 func standingText(g *gate.Gate, id catalog.ToolID) string {
-	state, reason := g.Standing(id)
+	state, reason := g.StateOf(id)
 	if state == 0 || state == catalog.Accepted {
 		return ""
 	}
