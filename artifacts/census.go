@@ -8,7 +8,14 @@ import (
 
 // A census is how often each byte stands in a text. Most of what is looked for
 // needs some bytes, and need not be looked for where they are missing.
-type census [256]uint32
+type census [0x100 + 2]uint32
+
+// What is known of the neighbours in a text beside its bytes: 1 where it is so, and
+// 0 also where nobody has looked.
+const (
+	gapless   = 0x100 + iota // no two spaces stand side by side
+	sentences                // every byte may stand behind the one before it, by [inSentence]
+)
 
 // countBytes takes the census of a text. It is small enough to be written into
 // its callers, whose stacks have the room.
@@ -19,10 +26,14 @@ func countBytes(text []byte) *census {
 }
 
 func (c *census) count(text []byte) {
-	if len(text) < 4<<10 {
+	switch {
+	case len(text) < 4<<10:
 		for _, b := range text {
 			c[b]++
 		}
+		return
+	case len(text) >= 1<<20:
+		c.countPairs(text)
 		return
 	}
 	// By turns in four tables: what is counted twice in a row need not wait.
@@ -41,6 +52,38 @@ func (c *census) count(text []byte) {
 	}
 }
 
+// countPairs counts pairs of neighbours, which takes no longer where their table is
+// small beside the text, and says more.
+func (c *census) countPairs(text []byte) {
+	pairs := new([1 << 16]uint32)
+	for ; len(text) > 8; text = text[8:] {
+		w := binary.LittleEndian.Uint64(text)
+		pairs[uint16(w)]++
+		pairs[uint16(w>>8)]++
+		pairs[uint16(w>>16)]++
+		pairs[uint16(w>>24)]++
+		pairs[uint16(w>>32)]++
+		pairs[uint16(w>>40)]++
+		pairs[uint16(w>>48)]++
+		pairs[uint16(w>>56)|uint16(text[8])<<8]++
+	}
+	for ; len(text) > 1; text = text[1:] {
+		pairs[binary.LittleEndian.Uint16(text)]++
+	}
+	c[text[0]]++ // the last byte is the first of no pair
+	c[gapless], c[sentences] = 1, 1
+	for pair, n := range pairs {
+		prev, next := byte(pair), byte(pair>>8)
+		c[prev] += n
+		if n > 0 && !inSentence(prev, next) {
+			c[sentences] = 0
+		}
+	}
+	if pairs[' '<<8|' '] > 0 {
+		c[gapless] = 0
+	}
+}
+
 // of is how many of some bytes there are.
 func (c *census) of(some string) int {
 	n := uint32(0)
@@ -52,7 +95,7 @@ func (c *census) of(some string) int {
 
 // wide is how many bytes are outside ASCII.
 func (c *census) wide() (n int) {
-	for _, k := range c[0x80:] {
+	for _, k := range c[0x80:0x100] {
 		n += int(k)
 	}
 	return n

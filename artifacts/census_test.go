@@ -66,12 +66,12 @@ func TestSentencesArePassedOver(t *testing.T) {
 			if ok {
 				found++
 			}
-			rest, is := findDelimited(text[sentencesSize(text):], delim)
-			if rest.start += sentencesSize(text); is != ok || ok && (rest.start != got.start || rest.rows != got.rows || rest.fields != got.fields) {
+			rest, is := findDelimited(text[sentencesSize(text, &unmarked):], delim)
+			if rest.start += sentencesSize(text, &unmarked); is != ok || ok && (rest.start != got.start || rest.rows != got.rows || rest.fields != got.fields) {
 				t.Fatalf("%v %+v behind the sentences, %v %+v in all: %q", is, rest, ok, got, text)
 			}
 		}
-		if sentencesSize(text) > 0 {
+		if sentencesSize(text, &unmarked) > 0 {
 			begun++
 		}
 	}
@@ -99,7 +99,7 @@ func TestSentencesEndRunsOfWords(t *testing.T) {
 		if got != want {
 			t.Fatalf("%v, with a closer look %v: %q", got, want, text)
 		}
-		if size := sentencesSize([]byte(text)); !strings.ContainsAny(text, "=@") && size > 0 {
+		if size := sentencesSize([]byte(text), &unmarked); !strings.ContainsAny(text, "=@") && size > 0 {
 			if rest := isWords([]byte(text[size:])); rest != got {
 				t.Fatalf("%v behind the sentences, %v in all: %q", rest, got, text)
 			}
@@ -113,6 +113,41 @@ func TestSentencesEndRunsOfWords(t *testing.T) {
 	}
 	if found < 1000 || begun < 100 {
 		t.Errorf("only %d tables, %d behind sentences", found, begun)
+	}
+}
+
+// The census of a large text is the same, and what it knows of neighbours is so.
+func TestPairsAreCounted(t *testing.T) {
+	parts := strings.Split("a|bc|é|, |; |,|;|\"|.|. |!|?|\n|.\n|\n\n|  | |\x00|\xff|\r\n|So it is.\n", "|")
+	r := rand.New(rand.NewPCG(3, 3))
+	gaps, ended := 0, 0
+	for range 4000 {
+		b := []byte{"S,\" \n"[r.IntN(5)]}
+		few := []string{parts[r.IntN(len(parts))], parts[r.IntN(len(parts))], ".\n", "a"}
+		for range r.IntN(30) {
+			b = append(b, few[r.IntN(len(few))]...)
+		}
+		got, want := new(census), countBytes(b)
+		got.countPairs(b)
+		if [0x100]uint32(got[:0x100]) != [0x100]uint32(want[:0x100]) {
+			t.Fatalf("counted %v, want %v: %q", got, want, b)
+		}
+		if got[gapless] == 1 == hasGap(b) {
+			t.Fatalf("without a gap %d: %q", got[gapless], b)
+		}
+		size := sentencesSize(b, want)
+		if sentencesSize(b, got) != size {
+			t.Fatalf("%d bytes of sentences by the census, %d by a look: %q", sentencesSize(b, got), size, b)
+		}
+		if got[gapless] == 0 {
+			gaps++
+		}
+		if got[sentences] == 1 && size > 0 {
+			ended++
+		}
+	}
+	if gaps < 400 || ended < 400 {
+		t.Errorf("only %d texts with gaps, and %d of sentences", gaps, ended)
 	}
 }
 

@@ -135,7 +135,7 @@ type tally struct {
 
 // read takes the lines of a text apart.
 func (w *comparison) read(text []byte) {
-	w.text, w.lines, w.tokens = w.text[:0], w.lines[:0], slices.Grow(w.tokens[:0], len(text)/4)
+	w.text, w.lines, w.tokens = w.text[:0], w.lines[:0], slices.Grow(w.tokens[:0], len(text)/3)
 	clear(w.ids)
 	for id, sign := range known {
 		w.ids[maphash.String(seed, sign)] = int32(id)
@@ -287,7 +287,7 @@ func trimWord(text []byte, n int) int {
 func (w *comparison) same() bool {
 	least := max(madeLeast, len(w.window)*3/4)
 	w.count()
-	settled := 0
+	settled, varies := 0, false
 	for _, id := range w.seen {
 		t := &w.counts[id]
 		for times, n := range t.per {
@@ -298,9 +298,10 @@ func (w *comparison) same() bool {
 				}
 			}
 		}
+		varies = varies || t.settled == 0
 	}
 	// One sign in each line may be chance where lines are few.
-	if settled < w.period || settled < minFields && len(w.window) < madeWindow {
+	if !varies || settled < w.period || settled < minFields && len(w.window) < madeWindow {
 		return false
 	}
 	var all [madeWindow]uint64
@@ -308,7 +309,7 @@ func (w *comparison) same() bool {
 	for i := range keys {
 		keys[i] = w.key(&w.window[i])
 	}
-	varied, varies := uint64(0), -1 // the make that was looked at last, and its places that vary
+	varied, places := uint64(0), -1 // the make that was looked at last, and its places that vary
 	for i := range len(keys) - least + 1 {
 		alike := 0
 		for _, k := range keys {
@@ -319,10 +320,10 @@ func (w *comparison) same() bool {
 		if alike < least || w.isList(&w.window[i], keys, keys[i]) {
 			continue
 		}
-		if varies < 0 || varied != keys[i] {
-			varied, varies = keys[i], w.varying(keys, keys[i], alike)
+		if places < 0 || varied != keys[i] {
+			varied, places = keys[i], w.varying(keys, keys[i], alike)
 		}
-		if varies >= minFields {
+		if places >= minFields {
 			return true
 		}
 	}

@@ -27,7 +27,7 @@ func looksLikeRecords(text []byte, has *census) bool {
 	if has.of("\r\n") > 0 {
 		lines := text
 		if has['\r'] == 0 {
-			lines = text[sentencesSize(text):]
+			lines = text[sentencesSize(text, has):]
 		}
 		for _, delim := range delimiters {
 			if has[delim] < minRows {
@@ -45,7 +45,7 @@ func looksLikeRecords(text []byte, has *census) bool {
 		if has.of("=@") == 0 {
 			words = lines
 		}
-		if isAligned(text) || has.of(":|=") >= minFields*minRows && isPairs(text) || isWords(words) || isDashed(text, has) {
+		if has[gapless] == 0 && isAligned(text) || has.of(":|=") >= minFields*minRows && isPairs(text) || isWords(words) || isDashed(text, has) {
 			return true
 		}
 	}
@@ -170,11 +170,14 @@ func findDelimited(text []byte, delim byte) (block, bool) {
 // comma or semicolon has a space behind it, and no quote begins a field. Line feeds
 // alone end lines. Such a line is no row of words either, where it has neither sign
 // that [isWords] looks for.
-func sentencesSize(text []byte) int {
+func sentencesSize(text []byte, has *census) int {
 	if len(text) == 0 || !inSentence('\n', text[0]) {
 		return 0
 	}
 	at := 1
+	if has[sentences] == 1 {
+		at = len(text)
+	}
 	for ; at+8 <= len(text); at += 8 { // as inSentence, of eight at a time
 		prev, here := binary.LittleEndian.Uint64(text[at-1:]), binary.LittleEndian.Uint64(text[at:])
 		p, h := prev&^highBits, here&^highBits
