@@ -52,7 +52,7 @@ var layers = []struct {
 	{"clients", []string{"catalog"}, []string{"github.com/tailscale/hujson", "github.com/goccy/go-yaml", "github.com/pelletier/go-toml/v2"}},
 	{"config", []string{"engagement", "catalog", "policy", "prefix", "upstream", "transport"}, []string{"github.com/goccy/go-yaml", "github.com/tailscale/hujson"}},
 	{"internal/fakemcp", nil, nil},
-	{"internal/sample", nil, []string{"github.com/mark3labs/mcp-go"}},
+	{"internal/sample", []string{"internal/jsonschema"}, []string{"github.com/mark3labs/mcp-go"}},
 }
 
 type listed struct {

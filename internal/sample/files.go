@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 )
 
 const (
@@ -22,9 +21,9 @@ const (
 	maxMatch = 500     // bytes of a matching line that are shown
 )
 
-func fileTools(f *folder) map[string]server.ToolHandlerFunc {
+func fileTools(f *folder) map[string]toolFunc {
 	s := files{f}
-	return map[string]server.ToolHandlerFunc{
+	return map[string]toolFunc{
 		"list_directory":   handler(s.list),
 		"directory_tree":   handler(s.tree),
 		"read_file":        handler(s.read),

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 )
 
 const trackerFile = "issues.json"
 
-func issueTools(f *folder) map[string]server.ToolHandlerFunc {
+func issueTools(f *folder) map[string]toolFunc {
 	t := issues{f}
-	return map[string]server.ToolHandlerFunc{
+	return map[string]toolFunc{
 		"list_issues":   handler(t.list),
 		"get_issue":     handler(t.get),
 		"search_issues": handler(t.search),

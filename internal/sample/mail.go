@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 )
 
 const (
@@ -18,9 +17,9 @@ const (
 	outbox      = "outbox" // folder of sent messages, one RFC 5322 file each
 )
 
-func mailTools(f *folder) map[string]server.ToolHandlerFunc {
+func mailTools(f *folder) map[string]toolFunc {
 	m := mailbox{f}
-	return map[string]server.ToolHandlerFunc{
+	return map[string]toolFunc{
 		"list_folders":     handler(m.folders),
 		"list_messages":    handler(m.list),
 		"read_message":     handler(m.read),
