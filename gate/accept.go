@@ -123,7 +123,7 @@ func (g *Gate) bare(servers []string) []string {
 const toldOf = 20
 
 // compared is what a server shows, held against the record.
-func (g *Gate) compared(s Server, tools []catalog.Tool) offering {
+func (g *Gate) compared(s *Server, tools []catalog.Tool) offering {
 	g.mu.Lock()
 	before := g.offered[s.Alias].states
 	g.mu.Unlock()

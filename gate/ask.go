@@ -163,7 +163,7 @@ func (m Matcher) holds(r policy.Record) (bool, error) {
 }
 
 func (s *Session) matcher(c *call) Matcher {
-	return Matcher{s.request(c, s.rank()), s.g.server(c.entry.ID.Server), s.g.opts.Resolve}
+	return Matcher{s.request(c, s.rank()), *s.g.server(c.entry.ID.Server), s.g.opts.Resolve}
 }
 
 // need is the least proof that a decision about the call must have.

@@ -12,24 +12,23 @@ import (
 	"github.com/mcp-gate/mcp-gate/policy"
 )
 
-// authority is where a session's power comes from, and what that comes to now.
+// authority is where a session's power comes from, and what that comes to. It is
+// replaced whole.
 type authority struct {
 	sources  policy.Sources
-	combined policy.Combined // of sources; renewed whenever they change
+	combined policy.Combined // of sources
 }
 
 // launch is the authority that a session starts with.
-func (g *Gate) launch(p Profile, who Identity) authority {
-	a := authority{sources: policy.Sources{Scope: who.Scope, Authority: p.Authority, Launch: p.Reading, Enforce: p.Enforce, Bars: g.ruling().Bars}}
+func (g *Gate) launch(p Profile, who Identity) *authority {
+	a := &authority{sources: policy.Sources{Scope: who.Scope, Authority: p.Authority, Launch: p.Reading, Enforce: p.Enforce, Bars: g.ruling().Bars}}
 	a.combined = a.sources.Combine()
 	return a
 }
 
 // authorityNow returns the session's authority as it is at this moment.
 func (s *Session) authorityNow() policy.Combined {
-	s.mu.Lock()
-	now := s.authority
-	s.mu.Unlock()
+	now := s.authority.Load()
 	if s.who.Parent != "" {
 		return under(s.above(), now.sources)
 	}
@@ -96,8 +95,8 @@ func (s *Session) declare(r engagement.Reading) (before, after policy.Combined) 
 // record is kept for other processes.
 func (s *Session) change(to func(from policy.Sources) policy.Sources) {
 	s.mu.Lock()
-	sources := to(s.authority.sources)
-	s.authority = authority{sources, sources.Combine()}
+	sources := to(s.authority.Load().sources)
+	s.authority.Store(&authority{sources, sources.Combine()})
 	kept := s.kept
 	s.mu.Unlock()
 	if kept {
@@ -159,10 +158,7 @@ func (s *Session) facts(c *call) policy.Call {
 	at.now.Fill(&facts, owner)
 	facts.InSlice = facts.Limits.RequiredDomains.Admits(class.Domains)
 	facts.Left = at.left(facts.Limits.Spend)
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	facts.FirstWrite = !s.wrote
+	facts.FirstWrite = !s.wrote.Load()
 	return facts
 }
 

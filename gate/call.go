@@ -232,7 +232,7 @@ func (s *Session) run(ctx context.Context, c *call, d policy.Decision) Outcome {
 		return s.stopped(c, back, s.unrecorded(c, d, err))
 	}
 	if c.entry.Class.Permission > engagement.Read {
-		s.noteWrite()
+		s.wrote.Store(true)
 	}
 	start := s.g.opts.Now()
 	raw, err := s.send(ctx, c)

@@ -186,8 +186,9 @@ func (s *Session) keep(ctx context.Context) error {
 	defer s.keeping.Unlock()
 	s.mu.Lock()
 	s.kept = true
-	record := sessionRecord{s.who, s.authority.sources.Prompt, s.authority.sources.Engage}
+	sources := s.authority.Load().sources
 	s.mu.Unlock()
+	record := sessionRecord{s.who, sources.Prompt, sources.Engage}
 	raw, err := json.Marshal(record)
 	if err != nil {
 		return err

@@ -711,9 +711,7 @@ func TestAStoredResultLeavesByWhatHoldsNow(t *testing.T) {
 	if out := s.Call(t.Context(), check); !leaks(out) {
 		t.Fatalf("stored: %s", out.Result)
 	}
-	hub := r.gate.ruling().servers["hub"]
-	hub.Policy.Egress = policy.DefaultEgress()
-	r.gate.ruling().servers["hub"] = hub
+	r.gate.ruling().servers["hub"].Policy.Egress = policy.DefaultEgress()
 	if out := s.Call(t.Context(), check); leaks(out) || !strings.HasPrefix(decode(t, out).text(), "ran, result withheld [egress]") {
 		t.Errorf("after the owner closed it: %s", out.Result)
 	}

@@ -136,9 +136,7 @@ func under(above policy.Combined, sources policy.Sources) policy.Combined {
 // messages that are judged on the goroutine that reads a server, which must not wait
 // for the store each time, and that use nothing up.
 func (s *Session) lately() *sight {
-	s.mu.Lock()
-	own := s.authority
-	s.mu.Unlock()
+	own := s.authority.Load()
 	at := &sight{s: s, now: own.combined, spent: &spent{}}
 	if s.who.Parent == "" {
 		return at
@@ -180,7 +178,9 @@ func (g *Gate) session(ctx context.Context, id string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.authority.sources.Prompt, s.authority.sources.Engage = record.Prompt, record.Engage
-	s.authority.combined = s.authority.sources.Combine()
+	s.change(func(from policy.Sources) policy.Sources {
+		from.Prompt, from.Engage = record.Prompt, record.Engage
+		return from
+	})
 	return s, nil
 }

@@ -16,8 +16,11 @@ type flight struct {
 	c      *call
 	server string
 
-	over context.Context // ends with it; nil until somebody needs to know. Guarded by relay.mu, as end is
-	end  context.CancelFunc
+	// What follows is guarded by relay.mu.
+	flies        bool
+	newer, older *flight         // of those that fly
+	over         context.Context // ends with it; nil until somebody needs to know
+	end          context.CancelFunc
 }
 
 type flightKey struct{}

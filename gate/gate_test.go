@@ -137,7 +137,7 @@ var definitions = map[string][]string{
 	},
 }
 
-func newRig(t *testing.T, edit func(*Options)) *rig {
+func newRig(t testing.TB, edit func(*Options)) *rig {
 	t.Helper()
 	r := &rig{caller: &scripted{}, log: &ledger{}, now: time.Unix(1_800_000_000, 0)}
 	r.openInbox(t)
@@ -174,7 +174,7 @@ func newRig(t *testing.T, edit func(*Options)) *rig {
 }
 
 // openInbox opens a real store in a fresh folder.
-func (r *rig) openInbox(t *testing.T) {
+func (r *rig) openInbox(t testing.TB) {
 	t.Helper()
 	dir := t.TempDir()
 	r.store = store.New(dir + "/state.db")
@@ -204,7 +204,7 @@ func raws(list []string) []json.RawMessage {
 // newRand is a source of ids that is the same in each run.
 func newRand() io.Reader { return rand.NewChaCha8([32]byte{1}) }
 
-func (r *rig) open(t *testing.T, who Identity) *Session {
+func (r *rig) open(t testing.TB, who Identity) *Session {
 	t.Helper()
 	if who.Principal == "" {
 		who.Principal, who.Scope = "local", policy.ScopeAdmin
@@ -1020,13 +1020,9 @@ func TestForThisSessionHoldsForTheseArguments(t *testing.T) {
 		o.Profiles[""] = Profile{Authority: engagement.DefaultAuthority(), Reading: &engagement.Reading{Act: engagement.ActOperate, Horizon: engagement.HorizonTurn,
 			Stakes: engagement.StakesCostly, Evidence: engagement.EvidenceNone, Clarity: engagement.ClarityClear, Attendance: engagement.AttendanceInteractive}}
 	})
-	r.gate.ruling().servers["hub"] = func() Server {
-		hub := r.gate.ruling().servers["hub"]
-		hub.Owner = func(string) catalog.Override {
-			return catalog.Override{Permission: engagement.SourceFileWrite, Egress: engagement.Metadata, From: "a test"}
-		}
-		return hub
-	}()
+	r.gate.ruling().servers["hub"].Owner = func(string) catalog.Override {
+		return catalog.Override{Permission: engagement.SourceFileWrite, Egress: engagement.Metadata, From: "a test"}
+	}
 	r.gate.Offer("hub", raws(definitions["hub"]))
 	s := r.open(t, Identity{})
 	ask := through(t, s, "hub/create_issue", `{"title":"t"}`).Ask
@@ -1148,7 +1144,8 @@ func reviewing(t *testing.T, edit func(*Options)) (*rig, *Session, string) {
 		`{"name":"save_file","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}}}}`,
 		definitions["hub"][1],
 	}))
-	r.gate.ruling().servers["hub"] = withClass(r.gate.ruling().servers["hub"], "save_file", engagement.SourceFileWrite)
+	hub := r.gate.ruling().servers["hub"]
+	*hub = withClass(*hub, "save_file", engagement.SourceFileWrite)
 	r.gate.Offer("hub", raws([]string{
 		`{"name":"save_file","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}}}}`,
 		definitions["hub"][1],
@@ -1340,7 +1337,6 @@ func TestADeclaredInverseTakesACallBack(t *testing.T) {
 		}
 		return &Inverse{Tool: "save_file", Args: json.RawMessage(`{"path":"","n":["$result/structuredContent/number"],"was":"$args/title"}`)}
 	}
-	r.gate.ruling().servers["hub"] = hub
 	if out := through(t, s, "hub/create_issue", `{"title":"t"}`); out.Result == nil || decode(t, out).IsError {
 		t.Fatalf("got %+v", out)
 	}

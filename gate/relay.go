@@ -1,10 +1,8 @@
 package gate
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -54,9 +52,8 @@ type Standing interface {
 // relay tracks the calls in progress. A message of a server does not always name the
 // call that it belongs to; then relay finds whom it is for.
 type relay struct {
-	mu      sync.Mutex        // guards what follows
-	flights map[*flight]int64 // and in which order they came
-	came    int64
+	mu      sync.Mutex           // guards what follows
+	newest  *flight              // of the calls in progress
 	follows map[watch]*following // resources that are followed
 	rooted  map[string]bool      // servers that asked for roots
 	opened  []visit              // who was sent to a URL, the oldest first
@@ -67,17 +64,25 @@ type relay struct {
 func (r *relay) enter(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.flights == nil {
-		r.flights = map[*flight]int64{}
+	f.flies, f.older = true, r.newest
+	if f.older != nil {
+		f.older.newer = f
 	}
-	r.came++
-	r.flights[f] = r.came
+	r.newest = f
 }
 
 func (r *relay) leave(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.flights, f)
+	f.flies = false
+	if f.older != nil {
+		f.older.newer = f.newer
+	}
+	if f.newer != nil {
+		f.newer.older = f.older
+	} else {
+		r.newest = f.older
+	}
 	if f.end != nil {
 		f.end()
 	}
@@ -90,7 +95,7 @@ func (r *relay) during(ctx context.Context, f *flight) (context.Context, func())
 	defer r.mu.Unlock()
 	if f.over == nil {
 		f.over, f.end = context.WithCancel(context.Background())
-		if _, runs := r.flights[f]; !runs {
+		if !f.flies {
 			f.end()
 		}
 	}
@@ -107,12 +112,11 @@ func (r *relay) over(server string) []*flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var fs []*flight
-	for f := range r.flights {
+	for f := r.newest; f != nil; f = f.older {
 		if f.server == server {
 			fs = append(fs, f)
 		}
 	}
-	slices.SortFunc(fs, func(a, b *flight) int { return cmp.Compare(r.flights[b], r.flights[a]) })
 	return fs
 }
 
@@ -235,10 +239,7 @@ func (g *Gate) offer(server, method string) (who []*Session, l *Listener, soon b
 		if found != nil {
 			who, l = append(who, s), found
 		}
-		s.mu.Lock()
-		may = may && s.count == 0
-		s.mu.Unlock()
-		soon = soon && may
+		soon = soon && may && s.count.Load() == 0
 	}
 	return who, l, soon && len(who) == 0
 }

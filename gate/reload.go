@@ -12,15 +12,15 @@ import (
 // is immutable and replaced whole.
 type ruling struct {
 	Settings
-	servers map[string]Server // Settings.Servers, by their aliases
-	aliases []string          // of servers, sorted
-	gone    map[string]string // servers that were taken out, by their aliases and their tools' direct names
+	servers map[string]*Server // Settings.Servers, by their aliases
+	aliases []string           // of servers, sorted
+	gone    map[string]string  // servers that were taken out, by their aliases and their tools' direct names
 }
 
 func (o Settings) ruling() *ruling {
-	r := &ruling{Settings: o, servers: map[string]Server{}}
+	r := &ruling{Settings: o, servers: map[string]*Server{}}
 	for _, s := range o.Servers {
-		r.servers[s.Alias] = s
+		r.servers[s.Alias] = &s
 	}
 	r.aliases = slices.Sorted(maps.Keys(r.servers))
 	return r
@@ -29,8 +29,13 @@ func (o Settings) ruling() *ruling {
 func (g *Gate) ruling() *ruling { return g.owner.Load() }
 
 // server is what the owner says of a server; zero for an unknown one, which
-// permits nothing.
-func (g *Gate) server(alias string) Server { return g.ruling().servers[alias] }
+// permits nothing. It must not be changed.
+func (g *Gate) server(alias string) *Server {
+	if s := g.ruling().servers[alias]; s != nil {
+		return s
+	}
+	return new(Server)
+}
 
 // Rule tells a running gate what the owner says now; [Settings.Check] has to have
 // passed it. A call that was judged before goes on as it was judged; an approval
@@ -156,7 +161,7 @@ func (r *ruling) missingOf(name string) string {
 
 // accepted are the classes of a server's accepted tools under the owner's settings of
 // now; nil where acceptance is off.
-func (g *Gate) accepted(s Server) map[catalog.ToolID]catalog.Class {
+func (g *Gate) accepted(s *Server) map[catalog.ToolID]catalog.Class {
 	if g.opts.Acceptance == nil {
 		return nil
 	}
@@ -169,7 +174,7 @@ func (g *Gate) accepted(s Server) map[catalog.ToolID]catalog.Class {
 }
 
 // reclassed is an entry with its class under the owner's settings of now.
-func reclassed(s Server, e catalog.Entry, accepted map[catalog.ToolID]catalog.Class) catalog.Entry {
+func reclassed(s *Server, e catalog.Entry, accepted map[catalog.ToolID]catalog.Class) catalog.Entry {
 	if e.Raw == nil {
 		return e
 	}

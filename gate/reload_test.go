@@ -363,7 +363,7 @@ func TestRootsThatComeAndGo(t *testing.T) {
 	if out := write("one\n"); out.Ask != nil || decode(t, out).IsError {
 		t.Fatalf("in review a write gives %+v", out)
 	}
-	keeper, hub := r.first.Keeper, r.gate.server("hub")
+	keeper, hub := r.first.Keeper, *r.gate.server("hub")
 	r.rule(t, func(o *Options) { o.Servers[0], o.Keeper = hub, nil })
 	if out := write("two\n"); out.Ask == nil {
 		t.Errorf("without a way back a write gives %+v", out)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/catalog"
@@ -33,15 +34,17 @@ type Session struct {
 	list    json.RawMessage // what was given, frozen
 	prefix  *prefix.Prefix  // the same
 
-	keeping   sync.Mutex // held while its record is written, so that the newest comes last
-	mu        sync.Mutex // guards what follows; never held across a call
-	authority authority
-	kept      bool        // its record is stored, and kept up to date
-	lastView  *clientView // what clientView returned last
-	bare      []string    // servers that had listed nothing when the list was given
-	wrote     bool        // a write ran
-	unproven  bool        // an answer came that no person gave
-	count     int64       // of calls, for their ids
+	keeping sync.Mutex // held while its record is written, so that the newest comes last
+
+	authority atomic.Pointer[authority] // changed with mu held
+	wrote     atomic.Bool               // a write ran
+	count     atomic.Int64              // of calls, for their ids
+
+	mu       sync.Mutex  // guards what follows; never held across a call
+	kept     bool        // its record is stored, and kept up to date
+	lastView *clientView // what clientView returned last
+	bare     []string    // servers that had listed nothing when the list was given
+	unproven bool        // an answer came that no person gave
 }
 
 // Open starts a session. An unknown profile, or parent, is an error that names
@@ -96,7 +99,7 @@ func (g *Gate) newSession(id string, who Identity) (s *Session, err error) {
 	}
 	who.Exposure = p.Exposure
 	s = &Session{g: g, id: id, who: who, profile: p, sole: who.Sole, changed: make(chan struct{})}
-	s.authority = g.launch(p, who)
+	s.authority.Store(g.launch(p, who))
 	return s, nil
 }
 
@@ -375,10 +378,9 @@ func (s *Session) tool(id catalog.ToolID) (catalog.Entry, bool) {
 
 // nextCall names a call in the audit log.
 func (s *Session) nextCall() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.count++
-	return s.id[:10] + "." + strconv.FormatInt(s.count, 10)
+	var room [32]byte
+	id := append(append(room[:0], s.id[:10]...), '.')
+	return string(strconv.AppendInt(id, s.count.Add(1), 10))
 }
 
 // distrust records that this client answers without a person.
@@ -386,10 +388,4 @@ func (s *Session) distrust() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unproven = true
-}
-
-func (s *Session) noteWrite() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wrote = true
 }
