@@ -33,10 +33,10 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
-	others := b.of.held[b.key] - b.n
 	b.n += int64(n)
-	b.of.held[b.key] += int64(n)
-	if others > 0 && others+b.n > b.of.max {
+	held := b.of.held[b.key] + int64(n)
+	b.of.held[b.key] = held
+	if held > b.n && held > b.of.max { // others' are among them
 		return n, errCrowded
 	}
 	return n, err
@@ -45,7 +45,9 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) done() {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
-	if b.of.held[b.key] -= b.n; b.of.held[b.key] == 0 {
+	if held := b.of.held[b.key] - b.n; held > 0 {
+		b.of.held[b.key] = held
+	} else {
 		delete(b.of.held, b.key)
 	}
 }

@@ -279,29 +279,38 @@ func accepts(header http.Header) (stream, plain bool) {
 		return true, true
 	}
 	for part := range strings.SplitSeq(accept, ",") {
-		media, _, err := mime.ParseMediaType(part)
-		if err != nil {
-			continue
-		}
+		media := mediaOf(part)
 		stream = stream || media == "text/event-stream" || media == "text/*" || media == "*/*"
 		plain = plain || media == "application/json" || media == "application/*" || media == "*/*"
 	}
 	return stream, plain
 }
 
+// mediaOf is the media type that a header names, without its parameters; "" where
+// it names none.
+func mediaOf(value string) string {
+	value = strings.TrimSpace(value)
+	if value == "application/json" || value == "text/event-stream" {
+		return value // nearly always; anything else costs a map
+	}
+	media, _, err := mime.ParseMediaType(value)
+	if err != nil {
+		return ""
+	}
+	return media
+}
+
 // body reads the message, within its limits of size and time. [HTTP.ServeHTTP]
 // has set the deadline.
 func (h *HTTP) body(w http.ResponseWriter, r *http.Request, in io.Reader) ([]byte, int, *jsonrpc.Error) {
-	if kind := r.Header.Get("Content-Type"); kind != "" {
-		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
-			return nil, http.StatusUnsupportedMediaType, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body must be application/json"}
-		}
+	if kind := r.Header.Get("Content-Type"); kind != "" && mediaOf(kind) != "application/json" {
+		return nil, http.StatusUnsupportedMediaType, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body must be application/json"}
 	}
 	limit := h.srv.o.MaxMessage
 	if r.ContentLength > limit {
 		return nil, http.StatusRequestEntityTooLarge, tooLarge("", r.ContentLength, limit)
 	}
-	body, err := io.ReadAll(io.LimitReader(in, limit+1))
+	body, err := readBody(in, r.ContentLength, limit+1)
 	switch {
 	case errors.Is(err, errCrowded):
 		return nil, http.StatusTooManyRequests, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf(
@@ -315,6 +324,23 @@ func (h *HTTP) body(w http.ResponseWriter, r *http.Request, in io.Reader) ([]byt
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it came; after a fault the deadline stays
 	return bytes.TrimPrefix(body, []byte("\ufeff")), 0, nil        // a byte order mark, as at the start of a stream of lines
+}
+
+// smallBody is up to where a body has room made for it before it came.
+const smallBody = 16 << 10
+
+// readBody reads a body of a length, less than 0 where that is not known, and no more
+// than most bytes of it.
+func readBody(in io.Reader, length, most int64) ([]byte, error) {
+	if length < 0 || length > smallBody {
+		return io.ReadAll(io.LimitReader(in, most))
+	}
+	body := make([]byte, length+1) // one more, so that its end is read
+	n, err := io.ReadFull(in, body)
+	if int64(n) == length && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+		err = nil
+	}
+	return body[:n], err
 }
 
 func tooLarge(atLeast string, size, limit int64) *jsonrpc.Error {

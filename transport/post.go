@@ -180,5 +180,5 @@ func (p *post) close() {
 	if p.quiet != nil {
 		p.quiet.Stop()
 	}
-	_ = p.rc.SetWriteDeadline(time.Time{}) // the connection may carry another request
+	_ = p.rc.SetWriteDeadline(time.Now().Add(writeWait)) // for what net/http has held back; then it takes the deadline off
 }

@@ -83,7 +83,6 @@ func (ss *sessions) make(name string, owner caller, open func() *conn) *session 
 	}
 	s := &session{conn: c, name: name, owner: owner, refs: 1}
 	s.timer = time.AfterFunc(ss.idle, func() { ss.expire(s) })
-	s.timer.Stop()
 	ss.m[name] = s
 	return s
 }
@@ -97,7 +96,7 @@ func (ss *sessions) find(name string, c caller) *session {
 	if s == nil || s.private || s.owner.key != c.key || s.owner.who.Profile != c.who.Profile {
 		return nil
 	}
-	ss.hold(s)
+	s.refs++
 	return s
 }
 
@@ -108,7 +107,7 @@ func (ss *sessions) share(c caller, open func() *conn) *session {
 	defer ss.mu.Unlock()
 	name := "modern " + string(c.key[:]) + c.who.Profile
 	if s := ss.m[name]; s != nil {
-		ss.hold(s)
+		s.refs++
 		return s
 	}
 	s := ss.make(name, c, open)
@@ -118,27 +117,28 @@ func (ss *sessions) share(c caller, open func() *conn) *session {
 	return s
 }
 
-func (ss *sessions) hold(s *session) {
-	s.refs++
-	s.timer.Stop()
-}
-
 func (ss *sessions) release(s *session) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	s.refs--
-	if s.refs == 0 && ss.m[s.name] == s {
-		s.used = time.Now()
-		s.timer.Reset(ss.idle)
-	}
+	s.used = time.Now()
 }
 
-// expire ends s, unless it was used since the timer was set.
+// expire ends s, unless it was used since the timer was set: then it looks again.
 func (ss *sessions) expire(s *session) {
 	ss.mu.Lock()
-	idle := s.refs == 0 && time.Since(s.used) >= ss.idle && ss.m[s.name] == s
-	if idle {
+	left := ss.idle
+	if s.refs == 0 {
+		left -= time.Since(s.used)
+	}
+	idle := false
+	switch {
+	case ss.m[s.name] != s: // it ended meanwhile
+	case left > 0:
+		s.timer.Reset(left)
+	default:
 		delete(ss.m, s.name)
+		idle = true
 	}
 	ss.mu.Unlock()
 	if idle {
