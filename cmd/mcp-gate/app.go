@@ -190,17 +190,37 @@ func (a *app) print(v any) error {
 }
 
 // report prints an error for a person, each fault of a list on its line, and
-// what to do next where that is known.
-func report(w io.Writer, err error) {
+// what to do next where that is known. A nil error was already reported.
+func report(w io.Writer, err error, try string) {
 	var list config.ErrorList
-	if errors.As(err, &list) {
+	switch {
+	case err == nil:
+	case errors.As(err, &list):
 		for _, e := range list {
 			fmt.Fprintf(w, "mcp-gate: %s\n", inbox.DisplayLine(e.Error()))
 		}
-	} else {
+	default:
 		fmt.Fprintf(w, "mcp-gate: %s\n", strings.ReplaceAll(inbox.Display(err.Error()), "\n", "\nmcp-gate: "))
 	}
-	if try := hint(err); try != "" {
+	if try != "" {
 		fmt.Fprintf(w, "mcp-gate: try: %s\n", try)
 	}
+}
+
+// reportJSON prints an error for a program, on one line; none where the document on
+// standard output is all there is to say.
+func reportJSON(w io.Writer, e *exitError, try string) {
+	doc := struct {
+		Error string `json:"error,omitempty"`
+		Try   string `json:"try,omitempty"`
+		Exit  int    `json:"exit"`
+	}{Try: try, Exit: e.code}
+	if e.err != nil {
+		doc.Error = inbox.Display(e.err.Error())
+	}
+	if doc.Error == "" && try == "" {
+		return
+	}
+	line, _ := json.Marshal(doc) // of strings and a number, which always can be
+	fmt.Fprintf(w, "%s\n", line)
 }

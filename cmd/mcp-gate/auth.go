@@ -156,15 +156,10 @@ func (a *app) signinTarget(name string) (*signin.Client, signin.Server, error) {
 		return nil, signin.Server{}, err
 	}
 	alias := catalog.Alias(name)
-	s, ok := cfg.Server(alias)
-	if !ok {
-		for _, r := range cfg.Refused {
-			if r.Alias == alias {
-				return nil, signin.Server{}, usage(r.Errors)
-			}
-		}
-		return nil, signin.Server{}, usage(fmt.Errorf("there is no server %q in the configuration", name))
+	if err := noServer(cfg, alias); err != nil {
+		return nil, signin.Server{}, err
 	}
+	s, _ := cfg.Server(alias)
 	if err := signsInItself(s); err != nil {
 		return nil, signin.Server{}, usage(err)
 	}

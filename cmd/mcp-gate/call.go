@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/catalog"
+	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/gate"
 	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
@@ -69,7 +70,7 @@ func (a *app) call(ctx context.Context, name string, args json.RawMessage, profi
 		}
 		name = id.String()
 	}
-	if err := e.noServer(id.Server); err != nil {
+	if err := noServer(e.cfg, id.Server); err != nil {
 		return err
 	}
 	if err := e.settled(ctx, id.Server); err != nil {
@@ -168,7 +169,7 @@ func (a *app) answer(ctx context.Context, e *engine, ask *gate.Ask) (gate.Reply,
 	case err == nil:
 		return gate.Reply{Action: gate.Elsewhere}, nil
 	case ctx.Err() == nil && !errors.Is(err, errNothingSaid):
-		report(a.stderr, err)
+		report(a.stderr, err, hint(err))
 	}
 	return gate.Reply{Action: gate.NoAnswer}, nil
 }
@@ -304,9 +305,9 @@ func (e *engine) settled(ctx context.Context, alias string) error {
 	return nil
 }
 
-func (e *engine) serverNames() string {
+func serverNames(cfg config.Config) string {
 	var names []string
-	for _, s := range e.cfg.Servers {
+	for _, s := range cfg.Servers {
 		names = append(names, s.Alias)
 	}
 	if names == nil {

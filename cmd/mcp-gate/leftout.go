@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/mcp-gate/mcp-gate/config"
 	"github.com/mcp-gate/mcp-gate/inbox"
 )
 
@@ -23,19 +24,19 @@ func (e *engine) tellLeftOut(stderr io.Writer, o engineOptions) {
 }
 
 // noServer says why there is no server of this name; nil where there is one.
-func (e *engine) noServer(alias string) error {
-	if _, ok := e.cfg.Server(alias); ok {
+func noServer(cfg config.Config, alias string) error {
+	if _, ok := cfg.Server(alias); ok {
 		return nil
 	}
-	for _, r := range e.cfg.Refused {
+	for _, r := range cfg.Refused {
 		if r.Alias == alias {
 			return usage(r.Errors)
 		}
 	}
-	for _, r := range e.cfg.Disabled {
+	for _, r := range cfg.Disabled {
 		if r.Alias == alias {
 			return usage(fmt.Errorf("server %s is switched off in the configuration", alias))
 		}
 	}
-	return usage(fmt.Errorf("there is no server %q in the configuration%s", alias, e.serverNames()))
+	return usage(fmt.Errorf("there is no server %q in the configuration%s", alias, serverNames(cfg)))
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,15 +53,20 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !errors.As(err, &e) {
 		e = &exitError{exitFailed, err}
 	}
-	switch {
-	case ctx.Err() != nil && errors.Is(e.err, context.Canceled):
-		fmt.Fprintln(stderr, "mcp-gate: interrupted")
-	case e.err != nil:
-		report(stderr, e.err)
+	if ctx.Err() != nil && errors.Is(e.err, context.Canceled) {
+		e.err = errors.New("interrupted")
+	}
+	try := ""
+	if e.err != nil {
+		try = hint(e.err)
 	}
 	if needed := a.needed.Load(); needed != nil && e.code == exitFailed {
-		fmt.Fprintf(stderr, "mcp-gate: try: mcp-gate auth login %s\n", needed.Alias)
-		return exitSignIn
+		e.code, try = exitSignIn, "mcp-gate auth login "+needed.Alias
+	}
+	if a.json || slices.Contains(args, "--json") { // which a wrong flag before it keeps from being read
+		reportJSON(stderr, e, try)
+	} else {
+		report(stderr, e.err, try)
 	}
 	return e.code
 }
@@ -132,11 +138,19 @@ func (a *app) command() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(fmt.Errorf("%w: see %s --help", err, c.CommandPath()))
+		text, _, _ := strings.Cut(err.Error(), ": strconv.") // which says in Go's words what is said already
+		return usage(fmt.Errorf("%s: see %s --help", text, c.CommandPath()))
+	})
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		fmt.Fprintf(c.OutOrStdout(), "%s.\n\n", c.Short)
+		if c.Long != "" {
+			fmt.Fprintf(c.OutOrStdout(), "%s\n\n", strings.TrimSpace(c.Long))
+		}
+		fmt.Fprint(c.OutOrStdout(), c.UsageString())
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.homeFlag, "home", "", "folder with configuration and state (default $MCP_GATE_HOME, else mcp-gate in your configuration folder)")
-	flags.BoolVar(&a.json, "json", false, "print one JSON document")
+	flags.BoolVar(&a.json, "json", false, "print one JSON document; an error is the last line of standard error, as JSON")
 	flags.Func("log-level", "debug, info, warn or error (default from the configuration)", a.setLogLevel)
 	root.AddCommand(
 		a.serveCommand(), a.tryCommand(), a.callCommand(), a.toolsCommand(), a.statusCommand(),
@@ -147,6 +161,8 @@ func (a *app) command() *cobra.Command {
 	)
 	a.completions(root)
 	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	examples(root)
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = func(_ *cobra.Command, args []string) error { // else a wrong word shows the help of all
 			if c, rest, err := root.Find(args); err != nil || c.HasSubCommands() {
@@ -190,14 +206,16 @@ func knownCommand(c *cobra.Command, args []string) error {
 
 // markUsage makes wrong arguments of every command count as usage.
 func markUsage(c *cobra.Command) {
-	if c.HasSubCommands() && !c.Runnable() { // a group: a wrong word is a fault, none shows the help
+	if c.HasSubCommands() { // a group: a wrong word is a fault
 		c.Args = knownCommand
-		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		if !c.Runnable() {
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
 	}
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				if strings.Contains(err.Error(), "arg(s)") { // which does not say of what
+				if text := err.Error(); strings.Contains(text, "arg(s)") || strings.Contains(text, `" for "`) { // which does not say what is wanted
 					err = fmt.Errorf("%s where %q is wanted", many(len(args), "argument"), strings.TrimSuffix(c.UseLine(), " [flags]"))
 				}
 				return usage(fmt.Errorf("%w: see %s --help", err, c.CommandPath()))

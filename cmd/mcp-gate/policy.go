@@ -87,7 +87,7 @@ func (a *app) policyExplain(ctx context.Context, name, args string, who gate.Ide
 	defer func() { err = errors.Join(err, e.Close()) }()
 	if _, ok, err := e.gate.Tools().Find(name); err == nil && !ok {
 		if only != "" {
-			if err := cmp.Or(e.noServer(only), e.settled(ctx, only)); err != nil {
+			if err := cmp.Or(noServer(e.cfg, only), e.settled(ctx, only)); err != nil {
 				return err
 			}
 		}

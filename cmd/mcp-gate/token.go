@@ -59,6 +59,9 @@ paths /mcp/p/NAME of these profiles.`,
 					return err
 				}
 				if err := t.Remove(args[0]); err != nil {
+					if unknown := (*transport.UnknownTokenError)(nil); errors.As(err, &unknown) {
+						err = usage(fmt.Errorf("%w: mcp-gate token ls lists them", err))
+					}
 					return err
 				}
 				return a.recordToken(tokenNote("removed", transport.Token{ID: args[0]}))

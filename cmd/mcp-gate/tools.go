@@ -207,7 +207,7 @@ func (a *app) toolsList(ctx context.Context, only string) (err error) {
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	if only != "" {
-		if err := e.noServer(only); err != nil {
+		if err := noServer(e.cfg, only); err != nil {
 			return err
 		}
 	}
@@ -290,7 +290,7 @@ func (a *app) toolShow(ctx context.Context, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	if only != "" {
-		if err := cmp.Or(e.noServer(only), e.settled(ctx, only)); err != nil {
+		if err := cmp.Or(noServer(e.cfg, only), e.settled(ctx, only)); err != nil {
 			return err
 		}
 	} else if err := e.pool.Settled(ctx); err != nil {
