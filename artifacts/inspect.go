@@ -102,6 +102,7 @@ type inspector struct {
 	found   engagement.EgressSet // in the part at hand
 	all     engagement.EgressSet
 	parts   []Part
+	first   [1]Part // room for the only one that most results have
 	marks   Marks
 	partial bool
 	settled bool // rows need not be found
@@ -114,7 +115,9 @@ type inspector struct {
 }
 
 func newInspector(size int) *inspector {
-	return &inspector{left: expansion*size + 1<<16}
+	in := &inspector{left: expansion*size + 1<<16}
+	in.parts = in.first[:0]
+	return in
 }
 
 func (in *inspector) findings() Findings {

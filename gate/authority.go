@@ -151,7 +151,8 @@ func (s *Session) facts(c *call) policy.Call {
 		Taint:             s.taintOf(c),
 	}
 	if !c.known {
-		facts.Nearest = s.nearest(at, c.name)
+		again := *at // so that at need not lie on the heap for every call
+		facts.Nearest = s.nearest(&again, c.name)
 	}
 	owner := server.Policy.Limits()
 	owner.Spend = s.g.ruling().Spend

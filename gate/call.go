@@ -260,8 +260,9 @@ func (s *Session) stopped(c *call, back *checkpoint.Entry, out Outcome) Outcome 
 func (s *Session) conclude(ctx context.Context, c *call, back *checkpoint.Entry, took time.Duration, raw json.RawMessage, err error) Outcome {
 	out, done := s.outcome(c, raw, err)
 	came := out.Result
-	out = s.leaving(ctx, c, out, &done)
-	done.Kind, done.Duration, done.Ticket = audit.Outcome, took, c.ticket
+	out, said := s.leaving(ctx, c, out, done.Outcome == audit.ToolError)
+	done.Kind, done.Duration, done.Code, done.Note = audit.Outcome, took, said.code, joined(done.Note, said.note)
+	s.about(&done, c)
 	if back != nil {
 		s.journal(c, back, came)
 	}
@@ -270,7 +271,7 @@ func (s *Session) conclude(ctx context.Context, c *call, back *checkpoint.Entry,
 	if c.ticket != "" {
 		kept = s.receipt(c, out, done)
 	}
-	if err := errors.Join(kept, s.g.opts.Audit.Record(s.about(done, c))); err != nil {
+	if err := errors.Join(kept, s.g.opts.Audit.Record(done)); err != nil {
 		s.g.opts.Log.Error("an outcome could not be written down", "error", err)
 		return Outcome{Error: &jsonrpc.Error{Code: CodeUpstream, Message: fmt.Sprintf("%v ran, but what came of it could not be written down, so it is not given out: the owner has to look at the audit log", c.entry.ID)}}
 	}
@@ -323,6 +324,14 @@ func (s *Session) outcome(c *call, raw json.RawMessage, err error) (Outcome, aud
 	}
 	e.Note = metaNote(gone)
 	return Outcome{Result: result}, e
+}
+
+// joined is two notes as one; either may be empty.
+func joined(a, b string) string {
+	if a != "" && b != "" {
+		a += "; "
+	}
+	return a + b
 }
 
 func metaNote(gone []string) string {

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/mcp-gate/mcp-gate/artifacts"
-	"github.com/mcp-gate/mcp-gate/audit"
 	"github.com/mcp-gate/mcp-gate/engagement"
 	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
@@ -61,7 +60,7 @@ func (c *call) declared() engagement.EgressSet {
 type parcel struct {
 	s       *Session
 	c       *call
-	e       *audit.Event // of its outcome
+	said    remark
 	came    json.RawMessage
 	result  json.RawMessage // came, with secrets blacked out
 	secrets int             // how many
@@ -70,23 +69,28 @@ type parcel struct {
 	allowed engagement.EgressSet
 }
 
-// leaving returns what of an upstream's answer may reach the client. That is all of it
-// if every class that it was declared or found to carry may leave, else what the owner
-// chose for that case. Parts that are large, or may not leave, are kept.
-func (s *Session) leaving(ctx context.Context, c *call, out Outcome, e *audit.Event) Outcome {
+// remark is what the audit log is to say of what left. It holds nothing of the contents.
+type remark struct{ code, note string }
+
+// leaving returns what of an upstream's answer may reach the client; toolError says that
+// an error is the tool's own. That is all of it if every class that it was declared or
+// found to carry may leave, else what the owner chose for that case. Parts that are
+// large, or may not leave, are kept.
+func (s *Session) leaving(ctx context.Context, c *call, out Outcome, toolError bool) (Outcome, remark) {
 	ctx = context.WithoutCancel(ctx) // the call ran: what it gave is kept even where its caller has gone
 	switch {
 	case c.local != nil: // judged when it was read
-		return out
-	case out.Error != nil && e.Outcome == audit.ToolError:
-		return Outcome{Error: s.leavingError(ctx, c, out.Error, e)}
+		return out, remark{}
+	case out.Error != nil && toolError:
+		e, said := s.leavingError(ctx, c, out.Error)
+		return Outcome{Error: e}, said
 	case out.Result == nil:
-		return out
+		return out, remark{}
 	}
-	p := &parcel{s: s, c: c, e: e, came: out.Result, result: out.Result, allowed: s.allowed(c.entry.ID.Server)}
+	p := &parcel{s: s, c: c, came: out.Result, result: out.Result, allowed: s.allowed(c.entry.ID.Server)}
 	if p.plain() {
 		s.hasRead(ctx, c, c.declared())
-		return Outcome{Result: s.delocalized(c, out.Result)}
+		return Outcome{Result: s.delocalized(c, out.Result)}, remark{}
 	}
 	if s.g.server(c.entry.ID.Server).Secrets {
 		var hits []artifacts.Finding
@@ -100,13 +104,16 @@ func (s *Session) leaving(ctx context.Context, c *call, out Outcome, e *audit.Ev
 	}
 	if within(p.classes, p.allowed) {
 		s.hasRead(ctx, c, p.classes)
-		return Outcome{Result: p.whole(ctx)}
+		out.Result = p.whole(ctx)
+		return out, p.said
 	}
-	e.Code = policy.CodeEgress.String()
+	p.said.code = policy.CodeEgress.String()
 	if s.g.server(c.entry.ID.Server).OnEgress == policy.EgressDowngrade && c.protocolMethod() != "prompts/get" {
-		return Outcome{Result: p.cut(ctx)}
+		out.Result = p.cut(ctx)
+	} else {
+		out.Result = p.withheld(ctx)
 	}
-	return Outcome{Result: p.withheld(ctx)}
+	return out, p.said
 }
 
 // spared are the classes that need not be looked for although they were not declared:
@@ -164,10 +171,7 @@ func (p *parcel) worst() engagement.Egress {
 
 // note adds to the note of the audit event, which holds nothing of the contents.
 func (p *parcel) note(format string, args ...any) {
-	if p.e.Note != "" {
-		p.e.Note += "; "
-	}
-	p.e.Note += fmt.Sprintf(format, args...)
+	p.said.note = joined(p.said.note, fmt.Sprintf(format, args...))
 }
 
 // whole is the result where everything may leave. Large parts are kept and replaced,
@@ -531,15 +535,15 @@ func (s *Session) contentsOf(c *call, contents, words []json.RawMessage, metas [
 
 // leavingError is what may leave of an upstream's error. Its text may hold the same data
 // as a result, and may be a stranger's.
-func (s *Session) leavingError(ctx context.Context, c *call, theirs *jsonrpc.Error, e *audit.Event) *jsonrpc.Error {
+func (s *Session) leavingError(ctx context.Context, c *call, theirs *jsonrpc.Error) (*jsonrpc.Error, remark) {
 	found := artifacts.InspectValue(theirs.Raw())
 	classes, allowed := c.declared().Union(found.Classes), s.allowed(c.entry.ID.Server)
-	p := &parcel{s: s, c: c, e: e, classes: classes, allowed: allowed}
+	p := &parcel{s: s, c: c, classes: classes, allowed: allowed}
 	if !within(classes, allowed) {
 		p.note("error withheld")
-		e.Code = policy.CodeEgress.String()
+		p.said.code = policy.CodeEgress.String()
 		return &jsonrpc.Error{Code: theirs.Code, Data: json.RawMessage(`{"code":"egress","executed":true}`),
-			Message: fmt.Sprintf("ran, result withheld [%s]: %v answered with error %d; its words may carry %v data, which may not leave", policy.CodeEgress, c.entry.ID, theirs.Code, p.worst())}
+			Message: fmt.Sprintf("ran, result withheld [%s]: %v answered with error %d; its words may carry %v data, which may not leave", policy.CodeEgress, c.entry.ID, theirs.Code, p.worst())}, p.said
 	}
 	s.hasRead(ctx, c, classes)
 	out := *theirs
@@ -555,7 +559,8 @@ func (s *Session) leavingError(ctx context.Context, c *call, theirs *jsonrpc.Err
 		p.note("marked: an error imitates the gate")
 		out = jsonrpc.Error{Code: out.Code, Message: c.entry.ID.Server + " says: " + out.Message, Data: out.Data}
 	}
-	return p.sizedError(ctx, &out)
+	fits := p.sizedError(ctx, &out)
+	return fits, p.said
 }
 
 // sizedError returns an error as it is if it fits the client. The text of a larger one is

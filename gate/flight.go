@@ -102,8 +102,11 @@ func (c *call) protocolMethod() string {
 // isAside reports whether a call is of something other than a tool: a resource, a
 // prompt, or a message of a server.
 func (c *call) isAside() bool {
+	if c.entry.Raw != nil {
+		return false
+	}
 	_, ok := carries[c.entry.ID.Tool]
-	return ok && c.entry.Raw == nil
+	return ok
 }
 
 // resultType is what a modern server says that a result is, "" where it does not.

@@ -29,7 +29,8 @@ func (s *Session) event(kind string, c *call, d policy.Decision) audit.Event {
 			e.Scope = word(s.who.Scope)
 		}
 	}
-	return s.about(e, c)
+	s.about(&e, c)
+	return e
 }
 
 // keptArgs are the arguments of a call for the audit log, if the owner has it keep them:
@@ -48,14 +49,13 @@ func (g *Gate) keptArgs(c *call) json.RawMessage {
 }
 
 // about adds to an event who called what, and the digest and size of the arguments.
-func (s *Session) about(e audit.Event, c *call) audit.Event {
+func (s *Session) about(e *audit.Event, c *call) {
 	e.Call, e.Session, e.Principal, e.Client, e.Ticket = c.id, s.id, s.who.Principal, s.who.Client, c.ticket
 	e.Tool, e.ArgsDigest, e.ArgsSize = c.entry.ID.String(), c.digest, int64(len(c.args))
 	if !c.known {
 		e.Tool = c.name
 	}
 	e.Class, e.Egress = word(c.entry.Class.Permission), word(c.entry.Class.Egress)
-	return e
 }
 
 // word is the word of an enum, empty for its zero value.

@@ -325,7 +325,8 @@ func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, er
 	if restoreErr != nil {
 		done.Outcome, done.ErrorCode = audit.Error, "drift"
 	}
-	if err := s.g.opts.Audit.Record(s.about(done, c)); err != nil {
+	s.about(&done, c)
+	if err := s.g.opts.Audit.Record(done); err != nil {
 		return Outcome{}, errors.Join(restoreErr, err)
 	}
 	if restoreErr != nil {

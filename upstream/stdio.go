@@ -139,18 +139,18 @@ func (c *stdio) readLines(r io.Reader) error {
 	lines.Over = tooLarge // its caller need not wait for its end
 	for {
 		line, err := lines.Next()
-		var long *jsonrpc.TooLongError
-		switch {
-		case errors.As(err, &long):
-			c.s.tally.oversize.Add(1)
-			c.s.log.Warn("message too large", "bytes", long.Size, "limit", long.Limit)
-			if tooLarge(long); long.Endless {
-				return long
-			}
-		case err != nil:
-			return err
-		default:
+		if err == nil {
 			c.message(line, ended.end)
+			continue
+		}
+		long, ok := errors.AsType[*jsonrpc.TooLongError](err)
+		if !ok {
+			return err
+		}
+		c.s.tally.oversize.Add(1)
+		c.s.log.Warn("message too large", "bytes", long.Size, "limit", long.Limit)
+		if tooLarge(long); long.Endless {
+			return long
 		}
 	}
 }

@@ -73,14 +73,11 @@ func (c caller) Notify(ctx context.Context, server, method string, params json.R
 // answered turns a server's error, or the lack of an answer, into the error
 // that the gate expects.
 func (c caller) answered(resp upstream.Response, err error) error {
-	var e *upstream.Error
-	switch {
-	case errors.As(err, &e):
+	if e, ok := errors.AsType[*upstream.Error](err); ok {
 		return failure{e, c.discreet(e.Error())}
-	case err != nil:
-		return err
-	case resp.Error != nil:
+	}
+	if err == nil && resp.Error != nil {
 		return resp.Error
 	}
-	return nil
+	return err
 }
