@@ -76,10 +76,12 @@ func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
 			}
 			continue // the client learns what came of it by trying again
 		}
-		switch kind := resultType(raw); kind {
-		case "", "complete":
+		switch kind := resultType(raw); {
+		case kind == "" || kind == "complete":
 			return raw, nil
-		case "input_required":
+		case kind == "task" && !c.isAside():
+			return f.awaited(ctx, raw)
+		case kind == "input_required":
 			if params, err = f.answered(ctx, raw); err != nil {
 				return nil, err
 			}

@@ -326,7 +326,7 @@ func TestAModernServersNeedsAreMetInRounds(t *testing.T) {
 
 func TestWhatAServerMustNotAnswer(t *testing.T) {
 	tests := []struct{ name, declared, result, want string }{
-		{"a type that nobody knows", anything, `{"resultType":"task","task":{}}`, "unknown type"},
+		{"a type that nobody knows", anything, `{"resultType":"job","task":{}}`, "unknown type"},
 		{"input that was not declared", `{}`, `{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}`, "does not offer roots/list"},
 		{"input without end", anything, `{"resultType":"input_required","requestState":"x"}`, "10 rounds"},
 		{"input that is none", anything, `{"resultType":"input_required","inputRequests":[]}`, "inputRequests of server hub"},

@@ -184,7 +184,7 @@ func (s *Session) ownText() string {
 // the gate carries them. Any other session has the gate's own, which are the same
 // whichever servers are up.
 func (s *Session) Capabilities() json.RawMessage {
-	const all = `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`
+	const all = `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{},"extensions":{"` + extTasks + `":{}}}`
 	if s.profile.Exposure != Transparent {
 		return json.RawMessage(all)
 	}
@@ -197,7 +197,13 @@ func (s *Session) Capabilities() json.RawMessage {
 		if err != nil {
 			return json.RawMessage(all)
 		}
-		if !slices.Contains([]string{"tools", "resources", "prompts", "completions", "logging"}, m.Name) || string(m.Value) == "null" {
+		if m.Name == "extensions" && m.Value[0] == '{' { // what else a server has is between it and its own client
+			if _, has, _ := strictjson.Get(m.Value, extTasks); has {
+				m.Value = json.RawMessage(`{"` + extTasks + `":{}}`)
+			} else {
+				continue
+			}
+		} else if !slices.Contains([]string{"tools", "resources", "prompts", "completions", "logging"}, m.Name) || string(m.Value) == "null" {
 			continue
 		}
 		if len(b) > 1 {

@@ -199,7 +199,7 @@ func (x *exchange) carryModern(ctx context.Context, c call, ses Session) (json.R
 		} // without an answer the gate finds the question still open
 	}
 	var out gate.Outcome
-	if f == nil && !x.terms.asksAnything() {
+	if f == nil && !x.terms.asksAnything() && !x.terms.takesTasks() {
 		r.Client = attached{x}
 		out = x.settle(ctx, r, run(ctx, r), ses)
 		return x.modernOutcome(out, c, r, ses)
@@ -214,8 +214,11 @@ func (x *exchange) carryModern(ctx context.Context, c call, ses Session) (json.R
 		}
 	}
 	out, n := f.wait(ctx)
-	if n != nil {
+	switch {
+	case n != nil:
 		return f.needed(x, n, c, ses)
+	case f.isTask():
+		return f.created(x, ses)
 	}
 	return x.modernOutcome(out, c, r, ses)
 }

@@ -185,6 +185,15 @@ func (s *fakeSession) Call(ctx context.Context, r gate.Request) gate.Outcome {
 			r.Progress(json.RawMessage(`{"progressToken":"u","progress":2}`))
 		}
 		return text("answers "+string(answers), false)
+	case "task": // becomes a task that needs two answers
+		if tasker, ok := r.Client.(gate.Tasker); ok {
+			tasker.Task(gate.Task{Poll: time.Second})
+		}
+		answers, e := r.Client.Input(ctx, json.RawMessage(`{"a":{},"b":{}}`))
+		if e != nil {
+			return gate.Outcome{Error: e}
+		}
+		return text("answers "+string(answers), false)
 	case "log":
 		told := 0
 		for i := range 3 {

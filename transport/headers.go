@@ -102,13 +102,17 @@ func checkVersion(headers http.Header, d declared) *jsonrpc.Error {
 	return nil
 }
 
+// mcpNames says of which member Mcp-Name is the value.
+var mcpNames = map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri",
+	"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
+
 // checkHeaders compares what a modern client repeats in headers with the body,
 // which is what counts.
 func checkHeaders(headers http.Header, m jsonrpc.Message, p params) *jsonrpc.Error {
 	if e := checkHeader(headers, "Mcp-Method", m.Method); e != nil {
 		return e
 	}
-	source, named := map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}[m.Method]
+	source, named := mcpNames[m.Method]
 	if !named {
 		return nil
 	}

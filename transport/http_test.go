@@ -142,9 +142,11 @@ func modern(method, params, capabilities string) (string, []string) {
 	}
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"%s","params":{%s%s`+modernMeta+`}}`, method, params, sep, capabilities)
 	headers := []string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: " + method}
-	if name, ok := strings.CutPrefix(params, `"name":"`); ok {
-		name, _, _ = strings.Cut(name, `"`)
-		headers = append(headers, "Mcp-Name: "+name)
+	for _, member := range []string{"name", "taskId"} {
+		if name, ok := strings.CutPrefix(params, `"`+member+`":"`); ok {
+			name, _, _ = strings.Cut(name, `"`)
+			headers = append(headers, "Mcp-Name: "+name)
+		}
 	}
 	return body, headers
 }

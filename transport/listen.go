@@ -108,6 +108,9 @@ func listen(ctx context.Context, x *exchange, ses Session) (json.RawMessage, *js
 	if !x.out.streams() {
 		return nil, invalidParams("subscriptions/listen needs an answer that streams: accept text/event-stream")
 	}
+	if filter.get("taskIds") != nil && !x.terms.takesTasks() {
+		return nil, missingTasks() // who declares it is told of none all the same: it asks
+	}
 	g, e := x.grant(ctx, filter, ses)
 	if e != nil {
 		return nil, e

@@ -47,6 +47,9 @@ var methods = map[string]method{
 	"resources/read":           {legacy: true, modern: true, needs: "resources", serve: use("uri")},
 	"resources/subscribe":      {legacy: true, needs: "resources", serve: follow(Session.Subscribe)},
 	"resources/unsubscribe":    {legacy: true, needs: "resources", serve: follow(Session.Unsubscribe)},
+	"tasks/get":                {modern: true, needs: "extensions", serve: getTask},
+	"tasks/update":             {modern: true, needs: "extensions", serve: updateTask},
+	"tasks/cancel":             {modern: true, needs: "extensions", serve: cancelTask},
 	"completion/complete":      {legacy: true, modern: true, needs: "completions", serve: use("")},
 }
 
@@ -82,8 +85,12 @@ func readInitialize(p params) (terms, *jsonrpc.Error) {
 // initialize answers the handshake; its terms were settled when the request
 // was read, so that what follows it at once is served by them.
 func initialize(_ context.Context, x *exchange, ses Session) (json.RawMessage, *jsonrpc.Error) {
+	capabilities, err := strictjson.Delete(ses.Capabilities(), "extensions") // of 2026-07-28
+	if err != nil {
+		return nil, internalError(err)
+	}
 	b := strictjson.AppendString([]byte(`{"protocolVersion":`), x.terms.version)
-	b = appendMember(b, "capabilities", ses.Capabilities())
+	b = appendMember(b, "capabilities", capabilities)
 	b = appendMember(b, "serverInfo", ses.ServerInfo())
 	b = appendInstructions(b, ses)
 	return append(b, '}'), nil

@@ -24,6 +24,7 @@ type flight struct {
 	cancel context.CancelFunc
 	out    chan gate.Outcome // the end; capacity 1
 	needs  chan *need        // what is to be put to the client
+	begun  chan struct{}     // closed when it is a task
 	expire *time.Timer       // ends a flight whose client does not come back
 
 	mu    sync.Mutex // guards what follows
@@ -32,11 +33,13 @@ type flight struct {
 	terms terms
 	open  *need // what the client was asked
 	round int
+	task  *task // once the client asks for the outcome; else nil
 }
 
 // need is one set of requests for the client.
 type need struct {
 	requests json.RawMessage      // nil: the request is only to be sent again
+	given    json.RawMessage      // of a task: the answers so far
 	answers  chan json.RawMessage // capacity 1
 }
 
@@ -56,7 +59,7 @@ func (x *exchange) fly(ctx context.Context, token json.RawMessage, run func(cont
 	if err != nil {
 		return nil, internalError(err)
 	}
-	f := &flight{c: x.c, id: id, size: int64(len(x.msg.Params)), out: make(chan gate.Outcome, 1), needs: make(chan *need)}
+	f := &flight{c: x.c, id: id, size: int64(len(x.msg.Params)), out: make(chan gate.Outcome, 1), needs: make(chan *need), begun: make(chan struct{})}
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	f.board(x, token)
 	f.expire = time.AfterFunc(x.c.srv.o.Park, f.cancel)
@@ -67,9 +70,13 @@ func (x *exchange) fly(ctx context.Context, token json.RawMessage, run func(cont
 	}
 	go func() {
 		defer x.c.drop()
-		defer x.c.endFlight(f)
 		var out gate.Outcome
-		defer func() { f.out <- out }()
+		defer func() {
+			if !f.keep(out) {
+				f.out <- out
+				x.c.endFlight(f)
+			}
+		}()
 		defer x.c.caught(x.msg.Method, func(e *jsonrpc.Error) { out = gate.Outcome{Error: e} })
 		out = run(ctx, f)
 	}()
@@ -107,11 +114,13 @@ func (f *flight) board(x *exchange, token json.RawMessage) {
 }
 
 // wait returns the outcome, or what the client is needed for: then the flight
-// is parked. When ctx ends it is given up.
+// is parked. When it is a task there is neither. When ctx ends it is given up.
 func (f *flight) wait(ctx context.Context) (gate.Outcome, *need) {
 	select {
 	case out := <-f.out:
 		return out, nil
+	case <-f.begun:
+		return gate.Outcome{}, nil
 	case n := <-f.needs:
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -121,8 +130,19 @@ func (f *flight) wait(ctx context.Context) (gate.Outcome, *need) {
 		return gate.Outcome{}, n
 	case <-ctx.Done():
 		f.cancel()
-		return <-f.out, nil
+		select {
+		case out := <-f.out:
+			return out, nil
+		case <-f.begun:
+			return gate.Outcome{}, nil
+		}
 	}
+}
+
+func (f *flight) isTask() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.task != nil
 }
 
 // parked returns the flight that waits under id since the given round, in the
@@ -137,7 +157,7 @@ func (c *conn) parked(id string, round int) (*flight, *need) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := f.open
-	if n == nil || f.round != round || !f.expire.Stop() {
+	if n == nil || f.task != nil || f.round != round || !f.expire.Stop() {
 		return nil, nil
 	}
 	f.open = nil
@@ -161,10 +181,12 @@ func (f *flight) LogLevel() string {
 // Input parks the flight with what the client is asked.
 func (f *flight) Input(ctx context.Context, requests json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	n := &need{requests: requests, answers: make(chan json.RawMessage, 1)}
-	select {
-	case f.needs <- n:
-	case <-ctx.Done():
-		return nil, internalError(context.Canceled)
+	if !f.ask(n) {
+		select {
+		case f.needs <- n:
+		case <-ctx.Done():
+			return nil, internalError(context.Canceled)
+		}
 	}
 	select {
 	case answers := <-n.answers:

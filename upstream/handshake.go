@@ -143,6 +143,9 @@ func (x *session) takeDiscovery(result json.RawMessage) error {
 		return fmt.Errorf("it supports %s", strings.Join(r.SupportedVersions, ", "))
 	}
 	x.version, x.capabilities, x.instructions = modernVersion, r.Capabilities, r.Instructions
+	if extensions, ok, err := strictjson.Get(r.Capabilities, "extensions"); err == nil && ok && extensions[0] == '{' {
+		_, x.tasks, _ = strictjson.Get(extensions, extTasks)
+	}
 	if r.Meta != nil {
 		x.serverInfo, _, _ = strictjson.Get(r.Meta, "io.modelcontextprotocol/serverInfo")
 	}

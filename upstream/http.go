@@ -551,6 +551,11 @@ func (c *web) mirror(h http.Header, body []byte, p *pending) {
 	for name, value := range mcp.StandardHeaders(modernVersion, mcp.MCPMethod(p.method), p.params) {
 		h.Set(name, value)
 	}
+	if strings.HasPrefix(p.method, "tasks/") {
+		if name, ok := mcp.EncodeHeaderValue(textMember(p.params, "taskId")); ok {
+			h.Set(mcp.HeaderName, name)
+		}
+	}
 	if p.method != "tools/call" {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -108,6 +109,7 @@ type session struct {
 	capabilities json.RawMessage
 	serverInfo   json.RawMessage
 	instructions string
+	tasks        bool // it may answer a call with a task
 }
 
 // call sends one request and waits for its answer, for at most timeout
@@ -252,7 +254,36 @@ func (x *session) stamp(meta []byte, req Request) ([]byte, error) {
 	if capabilities == nil {
 		capabilities = x.s.o.Capabilities
 	}
+	if capabilities, err = x.withTasks(capabilities, req.Method); err != nil {
+		return nil, err
+	}
 	return strictjson.Set(meta, metaCapabilities, capabilities)
+}
+
+// extTasks is the extension by which a server answers a call with a task.
+const extTasks = "io.modelcontextprotocol/tasks"
+
+// withTasks says in capabilities that a task is taken in place of a result, for a call
+// of a server that has tasks and for what is asked about them. Nothing else may be
+// answered with one, whatever the client of the call declared.
+func (x *session) withTasks(capabilities json.RawMessage, method string) (json.RawMessage, error) {
+	takes := x.tasks && (method == "tools/call" || strings.HasPrefix(method, "tasks/"))
+	extensions, ok, err := strictjson.Get(capabilities, "extensions")
+	switch {
+	case err != nil || !takes && !ok:
+		return capabilities, err
+	case !ok || extensions[0] != '{':
+		extensions = json.RawMessage("{}")
+	}
+	if takes {
+		extensions, err = strictjson.Set(extensions, extTasks, []byte("{}"))
+	} else {
+		extensions, err = strictjson.Delete(extensions, extTasks)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return strictjson.Set(capabilities, "extensions", extensions)
 }
 
 // listen has the server send what belongs to no request, until ctx ends or

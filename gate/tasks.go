@@ -1,0 +1,188 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+)
+
+// A server that speaks 2026-07-28 and has the tasks extension may answer a call with a
+// task, whose result comes later. The gate asks for it until it is there, so that the
+// call is one call to policy, audit and whatever holds its result, as any other is.
+// A client that has the extension is told meanwhile (see [Tasker]); any other waits.
+
+const extTasks = "io.modelcontextprotocol/tasks"
+
+// Tasker is the optional part of a [Client] that need not wait for the result.
+type Tasker interface {
+	// Task says that the server works on the call as a task, at first and whenever
+	// the server was asked how it stands. It does not block.
+	Task(Task)
+}
+
+// Task is how a task stands.
+type Task struct {
+	Message string        // the server's own words, "" for none
+	Poll    time.Duration // how long the server wants to be left alone before it is asked again
+}
+
+// Bounds of the pause between two questions about a task. The server names the pause.
+const (
+	usualPoll = time.Second
+	leastPoll = 50 * time.Millisecond
+	mostPoll  = time.Minute
+)
+
+// maxUnheard is how many questions about a task in a row may stay without an answer.
+// Asking again changes nothing, so one that is lost need not cost the result.
+const maxUnheard = 5
+
+// awaited waits for the end of the task that a server answered a call with, and
+// returns the result. If ctx ends, the server is told that nobody waits.
+func (f *flight) awaited(ctx context.Context, task json.RawMessage) (result json.RawMessage, err error) {
+	id := stringOf(task, "taskId")
+	if id == "" {
+		return nil, fmt.Errorf("server %s answered %s with a task that has no id", f.server, f.c.protocolMethod())
+	}
+	params, answered, wait := memberOnly("taskId", id), map[string]bool{}, pollOf(task)
+	if stringOf(task, "status") != "working" { // more is known of it, which only the answer to a question holds
+		wait = 0
+	}
+	f.told(task)
+	for unheard := 0; ; {
+		pause := time.NewTimer(wait)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			f.giveUp(ctx, params)
+			return nil, f.unknown("nobody waits for it any more")
+		}
+		next, err := f.s.g.opts.Caller.Call(ctx, f.server, "tasks/get", params, nil)
+		theirs, said := errors.AsType[*jsonrpc.Error](err)
+		switch {
+		case said:
+			return nil, f.unknown(fmt.Sprintf("the server says of it: %s (code %d)", theirs.Message, theirs.Code))
+		case err != nil:
+			if unheard++; unheard == maxUnheard && ctx.Err() == nil {
+				return nil, f.unknown(err.Error())
+			}
+			continue // if ctx is over, so is the next pause
+		}
+		task, wait, unheard = next, pollOf(next), 0
+		over, result, err := f.stands(ctx, task, params, answered)
+		if over {
+			return result, err
+		}
+		if err != nil { // its task is of no use to anybody
+			f.giveUp(ctx, params)
+			return nil, err
+		}
+	}
+}
+
+// stands deals with one state of a task. Over reports whether there is an outcome.
+func (f *flight) stands(ctx context.Context, task, params json.RawMessage, answered map[string]bool) (over bool, result json.RawMessage, err error) {
+	switch status := stringOf(task, "status"); status {
+	case "working":
+	case "input_required":
+		if err := f.fed(ctx, task, params, answered); err != nil {
+			return false, nil, err
+		}
+	case "completed":
+		if result := memberOf(task, "result"); len(result) > 0 && result[0] == '{' {
+			return true, result, nil
+		}
+		return true, nil, f.unknown("it is completed, and has no result")
+	case "failed":
+		if e := memberOf(task, "error"); len(e) > 0 && e[0] == '{' {
+			return true, nil, jsonrpc.ParseError(e)
+		}
+		return true, nil, f.unknown("it failed, and does not say how")
+	case "cancelled":
+		return true, nil, f.unknown("the server cancelled it")
+	default:
+		return false, nil, f.unknown(fmt.Sprintf("its status is %.50q", status))
+	}
+	f.told(task)
+	return false, nil, nil
+}
+
+// told tells the client how a task stands.
+func (f *flight) told(task json.RawMessage) {
+	t, ok := f.c.client.(Tasker)
+	if !ok {
+		return
+	}
+	now := Task{Poll: pollOf(task)}
+	if message := memberOf(task, "statusMessage"); message != nil && f.s.mayPass(f.server, message) {
+		now.Message = stringOf(task, "statusMessage")
+	}
+	t.Task(now)
+}
+
+// fed asks the client for what a task needs, and gives it to the server. What was
+// answered before is not asked again: a server may take a moment to notice.
+func (f *flight) fed(ctx context.Context, task, params json.RawMessage, answered map[string]bool) error {
+	requests := []byte{'{'}
+	for m := range strictjson.Walk(orEmpty(memberOf(task, "inputRequests"))) {
+		if answered[m.Name] {
+			continue
+		}
+		if len(requests) > 1 {
+			requests = append(requests, ',')
+		}
+		requests = append(strictjson.AppendString(requests, m.Name), ':')
+		requests = append(requests, m.Value...)
+	}
+	if len(requests) == 1 {
+		return nil
+	}
+	if f.c.client == nil {
+		return f.cannot("input")
+	}
+	responses, e := f.input(ctx, append(requests, '}'))
+	if e != nil {
+		return e
+	}
+	some := false
+	for m := range strictjson.Walk(orEmpty(responses)) {
+		answered[m.Name], some = true, true
+	}
+	if !some {
+		return nil
+	}
+	params, err := strictjson.Set(params, "inputResponses", responses)
+	if err == nil {
+		_, err = f.s.g.opts.Caller.Call(ctx, f.server, "tasks/update", params, nil)
+	}
+	return err
+}
+
+// giveUp tells the server that nobody waits for a task.
+func (f *flight) giveUp(ctx context.Context, params json.RawMessage) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), relistPause)
+	defer cancel()
+	if _, err := f.s.g.opts.Caller.Call(ctx, f.server, "tasks/cancel", params, nil); err != nil {
+		f.s.g.opts.Log.Debug("a task was not cancelled", "server", f.server, "error", err)
+	}
+}
+
+// unknown says that a call was taken and that it is not known what came of it.
+func (f *flight) unknown(why string) error {
+	return fmt.Errorf("server %s took it as a task: %s", f.server, why)
+}
+
+// pollOf is the pause that a server wants before it is asked about a task again.
+func pollOf(task json.RawMessage) time.Duration {
+	var ms float64
+	if raw := memberOf(task, "pollIntervalMs"); raw == nil || json.Unmarshal(raw, &ms) != nil || ms <= 0 {
+		return usualPoll
+	}
+	return time.Duration(min(max(ms, float64(leastPoll.Milliseconds())), float64(mostPoll.Milliseconds()))) * time.Millisecond
+}

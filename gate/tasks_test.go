@@ -1,0 +1,90 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
+)
+
+// What a server says of its task, one line an answer to tasks/get, and what becomes of
+// the call.
+func TestATaskIsWaitedFor(t *testing.T) {
+	const form = `{"status":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"Sure?"}}}}`
+	tests := []struct {
+		name, made, declared string
+		says                 []string
+		want, error, sent    string // sent: the last request about the task that was no question
+	}{
+		{"until it is done", `"working"`, "", []string{`{"status":"working"}`, `{"status":"completed","result":{"content":[],"structuredContent":{"n":9007199254740993}}}`},
+			`{"content":[],"structuredContent":{"n":9007199254740993}}`, "", ""},
+		{"that was done when it was made", `"completed"`, "", []string{`{"status":"completed","result":{"content":[]}}`}, `{"content":[]}`, "", ""},
+		{"that failed", `"working"`, "", []string{`{"status":"failed","error":{"code":-5,"message":"no","data":[1.0]}}`}, "", `{"code":-5,"message":"no","data":[1.0]}`, ""},
+		{"that the server cancelled", `"working"`, "", []string{`{"status":"cancelled"}`}, "", "unknown whether", ""},
+		{"of a status nobody knows", `"working"`, "", []string{`{"status":"paused"}`}, "", "unknown whether", `tasks/cancel {"taskId":"é1"}`},
+		{"that is lost a few times", `"working"`, "", []string{"", "", `{"status":"completed","result":{"content":[]}}`}, `{"content":[]}`, "", ""},
+		{"that is lost for good", `"working"`, "", []string{"", "", "", "", ""}, "", "unknown whether", ""},
+		{"that the server forgot", `"working"`, "", []string{`-32602`}, "", "unknown whether", ""},
+		{"that needs a person", `"working"`, anything, []string{form, form, `{"status":"completed","result":{"content":[]}}`}, `{"content":[]}`, "",
+			`tasks/update {"taskId":"é1","inputResponses":{"q":{"action":"accept","content":{"a":"<b>"}}}}`},
+		{"that needs a person who cannot be asked", `"working"`, `{}`, []string{form}, "", "does not offer", `tasks/cancel {"taskId":"é1"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _, s := openShop(t, nil)
+				sent := ""
+				c.answers["hub tools/call"] = func(context.Context, string) (string, error) {
+					return `{"resultType":"task","taskId":"é1","status":` + tt.made + `,"pollIntervalMs":2000}`, nil
+				}
+				c.answers["hub tasks/get"] = func(_ context.Context, params string) (string, error) {
+					if params != `{"taskId":"é1"}` || len(tt.says) == 0 {
+						t.Errorf("asked with %s", params)
+						return "", errors.New("no more")
+					}
+					said := tt.says[0]
+					switch tt.says = tt.says[1:]; said {
+					case "":
+						return "", errors.New("lost")
+					case "-32602":
+						return "", &jsonrpc.Error{Code: -32602, Message: "no such task"}
+					}
+					return said, nil
+				}
+				for _, method := range []string{"tasks/update", "tasks/cancel"} {
+					c.answers["hub "+method] = func(_ context.Context, params string) (string, error) { sent = method + " " + params; return `{}`, nil }
+				}
+				out := s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/get_issue","arguments":{"n":1}}`),
+					Client: &guest{declared: tt.declared, answer: accept}})
+				got := ""
+				if out.Error != nil {
+					got = string(out.Error.Raw())
+				}
+				if string(out.Result) != tt.want || (tt.error == "") != (got == "") || !strings.Contains(got, tt.error) || sent != tt.sent || len(tt.says) > 0 {
+					t.Errorf("got %s %s and sent %q, with %d answers to come", out.Result, got, sent, len(tt.says))
+				}
+			})
+		})
+	}
+}
+
+func TestWhoGivesUpATaskSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, s := openShop(t, nil)
+		ctx, leave := context.WithCancel(t.Context())
+		cancelled := false
+		c.answers["hub tools/call"] = func(context.Context, string) (string, error) {
+			return `{"resultType":"task","taskId":"x","status":"working"}`, nil
+		}
+		c.answers["hub tasks/get"] = func(context.Context, string) (string, error) { leave(); return `{"status":"working"}`, nil }
+		c.answers["hub tasks/cancel"] = func(context.Context, string) (string, error) { cancelled = true; return `{}`, nil }
+		out := s.Call(ctx, Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/get_issue","arguments":{"n":1}}`)})
+		if !cancelled || out.Error == nil {
+			t.Errorf("cancelled: %v, outcome %s", cancelled, out.Result)
+		}
+	})
+}
