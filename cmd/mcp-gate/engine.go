@@ -516,17 +516,39 @@ func least(approval config.Approval) map[engagement.Permission]policy.Level {
 	return levels
 }
 
-// namesFolder reports whether a server's arguments name another folder than the one
-// it is started in, as servers of files are told where they may work.
+// namesFolder reports whether a server's arguments or its own variables name another
+// folder than the one it is started in, as servers of files are told where they may
+// work. They may name several at once, and relative ones.
 func namesFolder(launch config.Endpoint) bool {
-	return slices.ContainsFunc(launch.Args, func(arg string) bool {
-		if _, value, ok := strings.Cut(arg, "="); ok {
-			arg = value // of a flag
+	own, err := filepath.Abs(launch.Cwd)
+	if err != nil {
+		return true
+	}
+	another := func(text string) bool {
+		return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' || r == os.PathListSeparator }), func(path string) bool {
+			if path = strings.TrimSpace(path); !filepath.IsAbs(path) {
+				path = filepath.Join(own, path)
+			}
+			info, err := os.Stat(path)
+			return err == nil && info.IsDir() && filepath.Clean(path) != own
+		})
+	}
+	for _, arg := range launch.Args {
+		_, value, _ := strings.Cut(arg, "=") // of a flag
+		if another(arg) || another(value) {
+			return true
 		}
-		info, err := os.Stat(arg)
-		return filepath.IsAbs(arg) && err == nil && info.IsDir() && filepath.Clean(arg) != filepath.Clean(launch.Cwd)
-	})
+	}
+	for name, value := range launch.Env {
+		if !elsewhere[name] && another(value) {
+			return true
+		}
+	}
+	return false
 }
+
+// elsewhere are variables with folders in which no server is told to work.
+var elsewhere = map[string]bool{"PATH": true, "HOME": true, "TMPDIR": true, "TMP": true, "TEMP": true, "NODE_PATH": true, "PYTHONPATH": true, "VIRTUAL_ENV": true}
 
 // resolve makes a path absolute and clean, with every link followed as far as
 // the path exists.

@@ -18,13 +18,17 @@ func TestNamesFolder(t *testing.T) {
 		launch config.Endpoint
 		want   bool
 	}{
-		"none":            {config.Endpoint{Args: []string{file, "-v"}}, false},
-		"one":             {config.Endpoint{Args: []string{file, dir}}, true},
-		"one in a flag":   {config.Endpoint{Args: []string{"--root=" + dir}}, true},
-		"its own":         {config.Endpoint{Args: []string{dir + "/"}, Cwd: dir}, false},
-		"another":         {config.Endpoint{Args: []string{dir}, Cwd: filepath.Dir(dir)}, true},
-		"a relative one":  {config.Endpoint{Args: []string{"."}}, false},
-		"one that is not": {config.Endpoint{Args: []string{filepath.Join(dir, "gone")}}, false},
+		"none":               {config.Endpoint{Args: []string{file, "-v"}}, false},
+		"one":                {config.Endpoint{Args: []string{file, dir}}, true},
+		"one in a flag":      {config.Endpoint{Args: []string{"--root=" + dir}}, true},
+		"its own":            {config.Endpoint{Args: []string{dir + "/"}, Cwd: dir}, false},
+		"another":            {config.Endpoint{Args: []string{dir}, Cwd: filepath.Dir(dir)}, true},
+		"its own, relative":  {config.Endpoint{Args: []string{"."}}, false},
+		"a relative one":     {config.Endpoint{Args: []string{"--dir", filepath.Base(dir)}, Cwd: filepath.Dir(dir)}, true},
+		"one of several":     {config.Endpoint{Args: []string{"--roots=gone," + dir}}, true},
+		"one of a list":      {config.Endpoint{Env: map[string]string{"ALLOWED": "gone" + string(os.PathListSeparator) + dir}}, true},
+		"where programs are": {config.Endpoint{Env: map[string]string{"PATH": dir}}, false},
+		"one that is not":    {config.Endpoint{Args: []string{filepath.Join(dir, "gone")}}, false},
 	} {
 		if got := namesFolder(tt.launch); got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
