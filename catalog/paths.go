@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
@@ -48,7 +49,7 @@ func (p *localPaths) walk(v json.RawMessage, named bool) bool {
 		if json.Unmarshal(v, &s) != nil {
 			return false
 		}
-		if !named && !writtenAsPath(s) {
+		if !named && !writtenAsPath(s) && !writtenAsFile(s) {
 			return true
 		}
 		*p = append(*p, s)
@@ -89,6 +90,19 @@ func writtenAsPath(s string) bool {
 	up := strings.HasPrefix(s, "../") || strings.HasPrefix(s, `..\`) || strings.Contains(s, "/../")
 	home := s == "~" || strings.HasPrefix(s, "~") && strings.ContainsAny(s, `/\`)
 	return rooted || up || home || !strings.HasPrefix(s, "~") && ServerFollows(s)
+}
+
+// writtenAsFile reports whether a text may be the name of a file by its form alone:
+// one word with an extension, in folders or not. What else is written so costs a look
+// at a file that is not there.
+func writtenAsFile(s string) bool {
+	dot := strings.LastIndexByte(s, '.')
+	if dot < 1 || len(s) > 255 || strings.Contains(s, "://") || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`@:"<>|?*(){}[],;=`, r) }) {
+		return false
+	}
+	extension := s[dot+1:]
+	return len(extension) > 0 && len(extension) <= 10 && strings.IndexFunc(extension, unicode.IsLetter) >= 0 &&
+		!strings.ContainsFunc(extension, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) && s[dot-1] != '/'
 }
 
 // ServerFollows reports whether a text is a path that only its server can follow: a
