@@ -59,6 +59,7 @@ type call struct {
 	origin   *catalog.Entry                                 // of local: the tool whose result is read; nil where there is none any more
 	expanded json.RawMessage                                // args with the contents of the artifacts that they name; nil for none
 	carried  engagement.EgressSet                           // the classes of those artifacts
+	outer    outer                                          // by the result that was read last
 }
 
 // Call judges and makes one call, or says what stands in its way. It returns
@@ -314,16 +315,17 @@ func (s *Session) outcome(c *call, raw json.RawMessage, err error) (Outcome, aud
 		return s.lost(c, err)
 	}
 	result, gone := raw, []string(nil)
-	has := membersOf(raw, "_meta", "isError")
+	has := c.read(raw)
+	c.outer = outer{}
 	if c.local == nil {
-		result, gone = cleanedOf(raw, has[0])
+		result, gone = cleanedOf(raw, has.meta)
 	}
 	e := audit.Event{Outcome: audit.OK, ResultSize: int64(len(raw))}
-	if string(has[1]) == "true" {
+	if string(has.isError) == "true" {
 		e.Outcome = audit.ToolError
 	}
 	e.Note = metaNote(gone)
-	return Outcome{Result: result}, e
+	return Outcome{Result: result, Bare: has.kind == nil && has.meta == nil}, e
 }
 
 // joined is two notes as one; either may be empty.

@@ -90,7 +90,7 @@ func (s *Session) leaving(ctx context.Context, c *call, out Outcome, toolError b
 	p := &parcel{s: s, c: c, came: out.Result, result: out.Result, allowed: s.allowed(c.entry.ID.Server)}
 	if p.plain() {
 		s.hasRead(ctx, c, c.declared())
-		return Outcome{Result: s.delocalized(c, out.Result)}, remark{}
+		return Outcome{Result: s.delocalized(c, out.Result), Bare: out.Bare}, remark{}
 	}
 	if s.g.server(c.entry.ID.Server).Secrets {
 		var hits []artifacts.Finding

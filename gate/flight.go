@@ -76,7 +76,7 @@ func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
 			}
 			continue // the client learns what came of it by trying again
 		}
-		switch kind := resultType(raw); {
+		switch kind := c.resultType(raw); {
 		case kind == "" || kind == "complete":
 			return raw, nil
 		case kind == "task" && !c.isAside():
@@ -112,8 +112,8 @@ func (c *call) isAside() bool {
 }
 
 // resultType is what a modern server says that a result is, "" where it does not.
-func resultType(result json.RawMessage) string {
-	kind := memberOf(result, "resultType")
+func (c *call) resultType(result json.RawMessage) string {
+	kind := c.read(result).kind
 	if len(kind) == 0 || kind[0] != '"' || result[0] != '{' {
 		return ""
 	}

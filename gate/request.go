@@ -68,12 +68,16 @@ type Request struct {
 	Client Client
 }
 
-// Outcome is what became of a call: exactly one field is set. A refusal and a
-// failed tool are results with isError, not errors.
+// Outcome is what became of a call: exactly one of Result, Error and Ask is set. A
+// refusal and a failed tool are results with isError, not errors.
 type Outcome struct {
 	Result json.RawMessage // a CallToolResult, the upstream's own bytes where it ran
 	Error  *jsonrpc.Error  // a protocol error: the upstream's own, or an unknown top-level name
 	Ask    *Ask            // a person has to be asked; then call Resume
+
+	// Bare says that the server gave neither a resultType nor a "_meta" with the
+	// result, so that there is nothing in it of one era alone.
+	Bare bool
 }
 
 // Ask is a question for a person about one frozen call. The transport puts it

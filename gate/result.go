@@ -3,7 +3,6 @@ package gate
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/mcp-gate/mcp-gate/artifacts"
@@ -146,15 +145,30 @@ func memberOf(result json.RawMessage, name string) json.RawMessage {
 	return nil
 }
 
-// membersOf returns the members of these names, in one walk.
-func membersOf(result json.RawMessage, names ...string) []json.RawMessage {
-	found := make([]json.RawMessage, len(names))
+// outer is what the gate reads of a server's result among its outermost members.
+type outer struct {
+	of                  json.RawMessage // the result
+	kind, meta, isError json.RawMessage // its resultType, "_meta" and isError
+}
+
+// read returns it, of a result that has been checked. It is found by one walk, which
+// takes time where a result is large, and kept for who asks next.
+func (c *call) read(result json.RawMessage) outer {
+	if of := c.outer.of; len(of) > 0 && len(of) == len(result) && &of[0] == &result[0] {
+		return c.outer
+	}
+	c.outer = outer{of: result}
 	for m := range strictjson.Walk(result) {
-		if i := slices.Index(names, m.Name); i >= 0 && found[i] == nil {
-			found[i] = m.Value
+		switch m.Name {
+		case "resultType":
+			c.outer.kind = m.Value
+		case "_meta":
+			c.outer.meta = m.Value
+		case "isError":
+			c.outer.isError = m.Value
 		}
 	}
-	return found
+	return c.outer
 }
 
 func stringOf(obj json.RawMessage, member string) string {

@@ -250,6 +250,9 @@ func (x *exchange) outcome(out gate.Outcome, c call, ses Session) (json.RawMessa
 		if err != nil {
 			return nil, internalError(err)
 		}
+		if out.Bare && !x.terms.modern {
+			return result, nil // as complete would
+		}
 		return x.complete(result, ses)
 	case out.Ask != nil:
 		x.c.log.Error("a call kept asking", "ticket", out.Ask.Ticket)
