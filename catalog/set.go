@@ -58,25 +58,26 @@ func (s *Set) Entries() []Entry { return s.entries }
 // is the first one's; see [Set.ByDirectName].
 func (s *Set) DirectName(i int) string { return s.names[i] }
 
-// ByID returns the tool with this identity.
-func (s *Set) ByID(id ToolID) (Entry, bool) {
+// ByID returns the tool with this identity, which is the set's own and must not be
+// changed; nil for none.
+func (s *Set) ByID(id ToolID) (*Entry, bool) {
 	i, ok := s.byID[id]
 	if !ok {
-		return Entry{}, false
+		return nil, false
 	}
-	return s.entries[i], true
+	return &s.entries[i], true
 }
 
 // Unique reports whether no two servers offer a tool of this name.
 func (s *Set) Unique(tool string) bool { return len(s.byBare[tool]) <= 1 }
 
-// ByDirectName returns the tool that a client knows by this name.
-func (s *Set) ByDirectName(name string) (Entry, bool) {
+// ByDirectName returns the tool that a client knows by this name, as ByID does.
+func (s *Set) ByDirectName(name string) (*Entry, bool) {
 	i, ok := s.byName[name]
 	if !ok {
-		return Entry{}, false
+		return nil, false
 	}
-	return s.entries[i], true
+	return &s.entries[i], true
 }
 
 // An AmbiguousError says that a bare name belongs to several servers.
@@ -100,7 +101,7 @@ func (e *AmbiguousError) Error() string {
 func (s *Set) Find(name string) (e Entry, ok bool, err error) {
 	if id, err := ParseToolID(name); err == nil {
 		if e, ok := s.ByID(id); ok {
-			return e, true, nil
+			return *e, true, nil
 		}
 	}
 	switch same := s.byBare[name]; {
@@ -114,11 +115,11 @@ func (s *Set) Find(name string) (e Entry, ok bool, err error) {
 		return Entry{}, false, amb
 	}
 	if e, ok := s.ByDirectName(name); ok {
-		return e, true, nil
+		return *e, true, nil
 	}
 	for _, id := range Spelled(name) {
 		if e, ok := s.ByID(id); ok {
-			return e, true, nil
+			return *e, true, nil
 		}
 	}
 	return Entry{}, false, nil

@@ -91,7 +91,7 @@ func (s *Session) toSlice(ctx context.Context, c *call) (Outcome, bool) {
 // not leave only aggregates are read.
 func (s *Session) local(c *call, a artifacts.Artifact, answer func(context.Context) (json.RawMessage, error)) {
 	c.known, c.local = true, answer
-	c.entry = catalog.Entry{
+	c.entry = &catalog.Entry{
 		Tool:  catalog.Tool{ID: catalog.ToolID{Server: a.Origin.Server, Tool: artifactsRead}},
 		Class: catalog.Class{Permission: engagement.Read, Egress: engagement.Aggregates, Why: "read from what is kept"},
 	}
@@ -99,7 +99,7 @@ func (s *Session) local(c *call, a artifacts.Artifact, answer func(context.Conte
 		c.entry.Class.Egress = classes[len(classes)-1]
 	}
 	if origin, known := s.set().ByID(catalog.ToolID{Server: a.Origin.Server, Tool: a.Origin.Tool}); known {
-		c.origin = &origin
+		c.origin = origin
 	}
 }
 
@@ -154,7 +154,7 @@ func (s *Session) slice(ctx context.Context, c *call, a artifacts.Artifact, q ar
 			metas = append(metas, member{metaPrefix + "marks", raw})
 		}
 		if marks.Has(artifacts.MarkImitation) {
-			blocks = append(blocks, imitationNote(&call{entry: catalog.Entry{Tool: catalog.Tool{ID: catalog.ToolID(a.Origin)}}}))
+			blocks = append(blocks, imitationNote(&call{entry: &catalog.Entry{Tool: catalog.Tool{ID: catalog.ToolID(a.Origin)}}}))
 		}
 		blocks = append(blocks, artifacts.TextBlock(text))
 	}

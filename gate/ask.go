@@ -411,7 +411,7 @@ func (s *Session) frozen(t inbox.Ticket) *call {
 	}
 	c.entry, c.known = s.tool(t.View.Tool)
 	if !c.known {
-		c.entry = catalog.Entry{Tool: catalog.Tool{ID: t.View.Tool}}
+		c.entry = &catalog.Entry{Tool: catalog.Tool{ID: t.View.Tool}}
 	}
 	if t.View.Tool.Tool == artifactsRead {
 		_, c.known = s.toSlice(context.Background(), c)

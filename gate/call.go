@@ -41,7 +41,7 @@ type call struct {
 	unseen   bool   // a question about the tool in general: there are no arguments yet
 	at       *sight // what it is judged by beside itself; nil: what holds at that moment
 
-	entry  catalog.Entry // of the tool; what stands for it where known is false
+	entry  *catalog.Entry // of the tool, not to be changed; what stands for it where known is false
 	known  bool
 	launch string // of its server, when the call was judged: it goes to no other
 	unfit  error  // more about a refusal than its code says
@@ -101,18 +101,23 @@ func (s *Session) lookUp(c *call) {
 	switch v := s.clientView(); {
 	case s.profile.Exposure == Meta: // no tool is called by its name
 	case v != nil:
-		c.entry, c.args, c.known = v.called(c.name, c.args)
+		entry, args, known := v.called(c.name, c.args)
+		c.entry, c.args, c.known = &entry, args, known
 		c.strict = v.limits.Strict
 	case s.profile.Exposure == Transparent:
 		c.entry, c.known = s.tool(catalog.ToolID{Server: s.sole, Tool: c.name})
 	default:
-		c.entry, c.known = s.set().ByDirectName(c.name)
-		c.known = c.known && s.shows(c.entry.ID.Server)
+		if entry, ok := s.set().ByDirectName(c.name); ok {
+			c.entry, c.known = entry, s.shows(entry.ID.Server)
+		}
 	}
 }
 
+// nothing stands for a tool that is not known yet.
+var nothing = new(catalog.Entry)
+
 func (s *Session) newCall(name string, args json.RawMessage, req Request) *call {
-	return &call{id: s.nextCall(), name: name, args: args, meta: req.Meta, progress: req.Progress, canAsk: req.CanAsk, client: req.Client}
+	return &call{id: s.nextCall(), name: name, entry: nothing, args: args, meta: req.Meta, progress: req.Progress, canAsk: req.CanAsk, client: req.Client}
 }
 
 // road judges a call and does what the decision says: refuse it, ask a person, or run it.

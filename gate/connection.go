@@ -45,7 +45,7 @@ func (s *Session) onOwn(ctx context.Context, server string) context.Context {
 	if !s.g.server(server).Own {
 		return ctx
 	}
-	return context.WithValue(ctx, flightKey{}, &flight{s: s, c: &call{}, server: server})
+	return context.WithValue(ctx, flightKey{}, &flight{s: s, c: &call{entry: nothing}, server: server})
 }
 
 // answer answers a request of which it is known that it is for this session, but not to

@@ -502,7 +502,7 @@ func TestErrorsAndMessagesAreJudgedToo(t *testing.T) {
 	}
 	r := keeping(t, letsOut(policy.DefaultEgress(), engagement.Metadata, policy.EgressBlock))
 	s := r.open(t, Identity{})
-	c := &call{entry: catalog.Entry{Tool: catalog.Tool{ID: catalog.ToolID{Server: "hub", Tool: "get_issue"}}, Class: catalog.Class{Egress: engagement.Metadata}}}
+	c := &call{entry: &catalog.Entry{Tool: catalog.Tool{ID: catalog.ToolID{Server: "hub", Tool: "get_issue"}}, Class: catalog.Class{Egress: engagement.Metadata}}}
 	for params, want := range map[string]string{
 		`{"progress": 1.50, "message":"half way"}`:                                  `{"progress": 1.50, "message":"half way"}`,
 		`{"progress":2,"message":` + quoted(rows) + `}`:                             `{"progress":2}`,

@@ -16,7 +16,7 @@ func (s *Session) Explain(ctx context.Context, name string, args json.RawMessage
 	if err != nil {
 		return policy.Explanation{}, fmt.Errorf("explain %s: %w", name, err)
 	}
-	c := &call{name: name, args: args, unseen: args == nil, canAsk: canAsk, entry: entry, known: known && s.shows(entry.ID.Server)}
+	c := &call{name: name, args: args, unseen: args == nil, canAsk: canAsk, entry: &entry, known: known && s.shows(entry.ID.Server)}
 	if !c.known {
 		c.entry = unknownEntry(name)
 	}
@@ -29,7 +29,7 @@ func (s *Session) Explain(ctx context.Context, name string, args json.RawMessage
 // in this session, the rules' outcome left to whoever judges it. It serves
 // replays of calls whose tool may be gone.
 func (s *Session) Facts(id catalog.ToolID, class catalog.Class) policy.Call {
-	c := &call{name: id.String(), known: true, unseen: true, canAsk: true, entry: catalog.Entry{Tool: catalog.Tool{ID: id}, Class: class}}
+	c := &call{name: id.String(), known: true, unseen: true, canAsk: true, entry: &catalog.Entry{Tool: catalog.Tool{ID: id}, Class: class}}
 	facts := s.facts(c)
 	facts.Reach = s.reach(c)
 	return facts

@@ -26,7 +26,7 @@ import (
 // aside is a call of something other than a tool, under the name that policy and audit
 // know it by. It has no id yet, since it may be judged without being made.
 func (s *Session) aside(alias, method string, args json.RawMessage) *call {
-	entry := catalog.Entry{Tool: catalog.Tool{ID: catalog.ToolID{Server: alias, Tool: method}}}
+	entry := &catalog.Entry{Tool: catalog.Tool{ID: catalog.ToolID{Server: alias, Tool: method}}}
 	entry.Class = catalog.Class{Permission: engagement.Read, Egress: carries[method], Why: "read by the protocol"}
 	if owner := s.g.server(alias).Owner; owner != nil {
 		o := owner(method)

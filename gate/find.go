@@ -76,7 +76,7 @@ func (s *Session) callTool(ctx context.Context, req Request) Outcome {
 	if errors.As(err, &ambiguous) {
 		return wrongShape(req.Name, "%s", s.ambiguous(ambiguous))
 	}
-	c.entry, c.known = entry, known && s.shows(entry.ID.Server)
+	c.entry, c.known = &entry, known && s.shows(entry.ID.Server)
 	if !c.known {
 		id := s.meant(name)
 		if _, err := s.unheard(id.Server); err != nil {
@@ -89,13 +89,13 @@ func (s *Session) callTool(ctx context.Context, req Request) Outcome {
 
 // unknownEntry stands in the log and in refusals for a tool that does not exist. The
 // name is the client's and may be of any length, so it is cut.
-func unknownEntry(name string) catalog.Entry {
+func unknownEntry(name string) *catalog.Entry {
 	name = strings.ToValidUTF8(name[:min(len(name), 200)], "")
 	id, err := catalog.ParseToolID(name)
 	if err != nil {
 		id = catalog.ToolID{Tool: name}
 	}
-	return catalog.Entry{Tool: catalog.Tool{ID: id}}
+	return &catalog.Entry{Tool: catalog.Tool{ID: id}}
 }
 
 // meant reads a name, in whatever spelling, as a tool of a server that the session
@@ -169,7 +169,7 @@ var errUnlisted = errors.New("it has not listed its tools yet: a person sees wit
 
 // unknowable refuses a call of a name that may be a tool of a server that is not up.
 func (s *Session) unknowable(c *call, id catalog.ToolID, why error) Outcome {
-	c.entry, c.unfit = catalog.Entry{Tool: catalog.Tool{ID: id}}, why
+	c.entry, c.unfit = &catalog.Entry{Tool: catalog.Tool{ID: id}}, why
 	return s.refuse(c, policy.Decision{Verdict: policy.Deny, Code: policy.CodeServerDown, Rule: "step6.ready", About: policy.About{Tool: id}})
 }
 
@@ -291,7 +291,7 @@ func (s *Session) judged(at *sight, e catalog.Entry, canAsk bool) (found, bool) 
 	if !s.shows(e.ID.Server) {
 		return found{}, false
 	}
-	_, d := s.decide(context.Background(), &call{entry: e, known: true, canAsk: canAsk, unseen: true, at: at})
+	_, d := s.decide(context.Background(), &call{entry: &e, known: true, canAsk: canAsk, unseen: true, at: at})
 	f := found{entry: e, aside: d.OutsideSlice}
 	switch {
 	case d.Code == policy.CodeUnknown:
@@ -466,7 +466,7 @@ func (s *Session) mayKnow(at *sight, id catalog.ToolID) bool {
 	if !ok {
 		return false
 	}
-	_, ok = s.judged(at, e, false)
+	_, ok = s.judged(at, *e, false)
 	return ok
 }
 

@@ -63,7 +63,7 @@ func TestANameStaysInItsField(t *testing.T) {
 		"x | read | runs | ok\nrefused [r]: y": `"hub/x | read | runs | ok\nrefused [r]: y"`,
 		"a\u2028b":                             `"hub/a\u2028b"`,
 	} {
-		f := found{entry: unknownEntry("hub/" + name)}
+		f := found{entry: *unknownEntry("hub/" + name)}
 		if got := f.name(); got != want {
 			t.Errorf("%q: got %s, want %s", name, got, want)
 		}

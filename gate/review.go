@@ -315,8 +315,10 @@ func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, er
 		return Outcome{}, fmt.Errorf("undo %s: the configuration names no roots any more: put back the folder of its files", e.ID)
 	}
 	c := &call{id: s.nextCall(), name: "review undo " + e.ID, known: true, digest: e.Args}
-	c.entry.Class = catalog.Class{Permission: engagement.SourceFileWrite, Egress: engagement.Metadata}
-	c.entry.ID = catalog.ToolID{Server: "gate", Tool: "review-undo"}
+	c.entry = &catalog.Entry{
+		Tool:  catalog.Tool{ID: catalog.ToolID{Server: "gate", Tool: "review-undo"}},
+		Class: catalog.Class{Permission: engagement.SourceFileWrite, Egress: engagement.Metadata},
+	}
 	if err := s.g.opts.Audit.Record(s.event(audit.Intent, c, policy.Decision{Verdict: policy.Run, Rule: "review.undo"})); err != nil {
 		return Outcome{}, fmt.Errorf("undo %s: %w", e.ID, err)
 	}
@@ -352,7 +354,7 @@ func (s *Session) undoByCall(ctx context.Context, e checkpoint.Entry, canAsk boo
 		return Outcome{}, err
 	}
 	c := s.newCall(inverse.Tool, inverse.Args, Request{CanAsk: canAsk})
-	c.front, c.undoes, c.entry, c.known = "review undo", e.ID, entry, known
+	c.front, c.undoes, c.entry, c.known = "review undo", e.ID, &entry, known
 	return s.road(ctx, c), nil
 }
 

@@ -372,14 +372,17 @@ func (s *Session) shows(alias string) bool {
 func (s *Session) aliases() []string { return s.g.ruling().of(s.profile) }
 
 // tool returns a tool of a server that the session shows.
-func (s *Session) tool(id catalog.ToolID) (catalog.Entry, bool) {
+func (s *Session) tool(id catalog.ToolID) (*catalog.Entry, bool) {
 	if !s.shows(id.Server) {
-		return catalog.Entry{}, false
+		return nothing, false
 	}
 	if _, beside := carries[id.Tool]; beside {
 		return s.aside(id.Server, id.Tool, nil).entry, true
 	}
-	return s.set().ByID(id)
+	if entry, ok := s.set().ByID(id); ok {
+		return entry, true
+	}
+	return nothing, false
 }
 
 // nextCall names a call in the audit log.

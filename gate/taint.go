@@ -58,11 +58,11 @@ func (s *Session) tracks() bool {
 }
 
 // sendsOut reports whether a tool can carry data out.
-func sendsOut(e catalog.Entry) bool { return foreign(e) }
+func sendsOut(e *catalog.Entry) bool { return foreign(e) }
 
 // foreign reports whether a tool deals with strangers: it reads what they may
 // have written, and what it is given may reach them.
-func foreign(e catalog.Entry) bool {
+func foreign(e *catalog.Entry) bool {
 	open := e.Hints.OpenWorld != nil && *e.Hints.OpenWorld
 	return open || e.Class.Domains.Has(engagement.DomainWeb) || e.Class.Domains.Has(engagement.DomainMessaging)
 }
@@ -101,14 +101,14 @@ func (s *Session) marksFor(c *call, classes engagement.EgressSet) (marks uint8) 
 }
 
 // source is the tool whose words a call brings.
-func (c *call) source() catalog.Entry {
+func (c *call) source() *catalog.Entry {
 	switch {
 	case c.local == nil:
 		return c.entry
 	case c.origin == nil:
-		return catalog.Entry{}
+		return nothing
 	}
-	return *c.origin
+	return c.origin
 }
 
 // wouldTaint reports whether what is found in a result could add a mark.
