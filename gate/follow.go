@@ -44,14 +44,12 @@ func (s *Session) Subscribe(ctx context.Context, uri string) *jsonrpc.Error {
 	if !ok {
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "resources cannot be followed here"}
 	}
-	s.side.follow(w) // before, since an update may come with the answer
-	e = s.g.relay.follow(ctx, w, func() bool { return s.side.isFollowing(w) }, func() *jsonrpc.Error {
+	untell := func() *jsonrpc.Error { return callError(standing.Unsubscribe(s.onOwn(ctx, alias), alias, w.name)) }
+	e = s.g.relay.follow(ctx, w, func() { s.side.follow(w) }, func() *jsonrpc.Error {
 		return callError(standing.Subscribe(s.onOwn(ctx, alias), alias, w.name))
-	}, func() *jsonrpc.Error {
-		return callError(standing.Unsubscribe(s.onOwn(ctx, alias), alias, w.name))
-	})
-	if e != nil {
-		s.side.unfollow(w)
+	}, untell)
+	if e != nil { // if nobody took it back meanwhile
+		_ = s.g.relay.unfollow(w, func() bool { return s.side.unfollow(w) }, untell)
 	}
 	return e
 }
@@ -80,23 +78,29 @@ func (s *Session) Unsubscribe(ctx context.Context, uri string) *jsonrpc.Error {
 // following is a resource that is followed, or for which a request to its server is
 // under way.
 type following struct {
-	n    int           // of subscriptions
+	n    int           // of subscriptions, also of those that wait for the server
+	told bool          // the server was asked to tell of it
 	busy chan struct{} // closed once the server has answered; nil while no request is under way
 }
 
-// follow counts one more subscription of a resource. The first one has tell ask the
-// server. Others wait for its answer, and ask themselves if it failed. One that is not
-// wanted any more when its turn comes is not counted; was it the first, untell asks.
-func (r *relay) follow(ctx context.Context, w watch, wanted func() bool, tell, untell func() *jsonrpc.Error) *jsonrpc.Error {
+// follow counts one more subscription of a resource, which count notes for its session
+// before anything is asked, since an update may come with the answer. The first one has
+// tell ask the server. Others wait for its answer, and ask themselves if it failed. Was
+// everything taken back meanwhile, untell asks. After an error [relay.unfollow] is due.
+func (r *relay) follow(ctx context.Context, w watch, count func(), tell, untell func() *jsonrpc.Error) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for f := r.follows[w]; f != nil; f = r.follows[w] {
-		if f.busy == nil {
-			if wanted() {
-				f.n++
-			}
-			return nil
-		}
+	if r.follows == nil {
+		r.follows = map[watch]*following{}
+	}
+	f := r.follows[w]
+	if f == nil {
+		f = &following{}
+		r.follows[w] = f
+	}
+	f.n++
+	count()
+	for f.busy != nil {
 		busy := f.busy
 		r.mu.Unlock()
 		select {
@@ -108,36 +112,41 @@ func (r *relay) follow(ctx context.Context, w watch, wanted func() bool, tell, u
 			return callError(ctx.Err())
 		}
 	}
-	if r.follows == nil {
-		r.follows = map[watch]*following{}
+	if !f.told && f.n > 0 {
+		if e := r.busy(f, tell); e != nil {
+			return e
+		}
+		f.told = true
 	}
-	f := &following{n: 1}
-	r.follows[w] = f
-	e := r.busy(f, tell)
-	switch {
-	case e != nil:
-		delete(r.follows, w)
-	case !wanted():
-		defer delete(r.follows, w)
-		return r.busy(f, untell)
-	}
-	return e
+	return r.settle(w, f, untell)
 }
 
 // unfollow counts one subscription less, if it was one. The last one has tell ask the
-// server. While a request is under way nothing was counted yet: see follow.
+// server, unless whoever waits for the server just now will see to that.
 func (r *relay) unfollow(w watch, was func() bool, tell func() *jsonrpc.Error) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.follows[w]
-	if !was() || f == nil || f.busy != nil {
+	if !was() || f == nil {
 		return nil
 	}
-	if f.n--; f.n > 0 {
+	f.n--
+	if f.busy != nil {
 		return nil
 	}
-	defer delete(r.follows, w)
-	return r.busy(f, tell)
+	return r.settle(w, f, tell)
+}
+
+// settle ends what nobody follows any more. Called with mu held.
+func (r *relay) settle(w watch, f *following, untell func() *jsonrpc.Error) (e *jsonrpc.Error) {
+	if f.n == 0 && f.told {
+		e = r.busy(f, untell)
+		f.told = false // and is told again if somebody came meanwhile
+	}
+	if f.n == 0 && f.busy == nil && r.follows[w] == f {
+		delete(r.follows, w)
+	}
+	return e
 }
 
 // busy asks the server with tell, and has others wait meanwhile. It is called with mu
@@ -174,12 +183,6 @@ func (d *side) unfollow(w watch) bool {
 		delete(d.follows, w)
 	}
 	return ok
-}
-
-func (d *side) isFollowing(w watch) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.follows[w] > 0
 }
 
 func (d *side) followed() []watch {

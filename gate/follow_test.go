@@ -52,9 +52,9 @@ func TestWhoWaitsForASubscriptionGoesOn(t *testing.T) {
 		var all sync.WaitGroup
 		w := watch{server: "hub", name: "x"}
 		asked, answer := make(chan bool), make(chan bool)
-		wanted := func() bool { return true }
+		count := func() {}
 		all.Go(func() {
-			r.follow(t.Context(), w, wanted, func() *jsonrpc.Error {
+			r.follow(t.Context(), w, count, func() *jsonrpc.Error {
 				close(asked)
 				<-answer
 				return nil
@@ -63,7 +63,7 @@ func TestWhoWaitsForASubscriptionGoesOn(t *testing.T) {
 		<-asked
 		for range 4 {
 			all.Go(func() {
-				r.follow(t.Context(), w, wanted, func() *jsonrpc.Error {
+				r.follow(t.Context(), w, count, func() *jsonrpc.Error {
 					t.Error("the server was told twice")
 					return nil
 				}, nil)
@@ -75,4 +75,54 @@ func TestWhoWaitsForASubscriptionGoesOn(t *testing.T) {
 			t.Fatalf("it is followed %d times", r.follows[w].n)
 		}
 	}
+}
+
+// Two subscribe at once and one of them goes while the server is asked: it is followed
+// once, and no more when the other has gone too.
+func TestSubscriptionsThatWaitAreTakenBackOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, s := openShop(t, nil)
+		answer := make(chan error)
+		c.following = func() error { return <-answer }
+		done := make(chan *jsonrpc.Error, 2)
+		for range 2 {
+			go func() { done <- s.Subscribe(t.Context(), followed) }()
+		}
+		synctest.Wait()
+		if e := s.Unsubscribe(t.Context(), followed); e != nil {
+			t.Error(e)
+		}
+		answer <- nil
+		if a, b := <-done, <-done; a != nil || b != nil {
+			t.Errorf("%v, %v", a, b)
+		}
+		if got := c.calls("hub unsubscribe"); len(got) != 0 {
+			t.Errorf("it is not followed any more: %q", got)
+		}
+		if e := s.Unsubscribe(t.Context(), followed); e != nil || len(c.calls("hub unsubscribe")) != 1 {
+			t.Errorf("the server was told %q, %v", c.calls("hub unsubscribe"), e)
+		}
+	})
+}
+
+func TestWhoWaitsAsksItselfWhereTheServerRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, s := openShop(t, nil)
+		answer := make(chan error)
+		c.following = func() error { return <-answer }
+		done := make(chan *jsonrpc.Error, 2)
+		for range 2 {
+			go func() { done <- s.Subscribe(t.Context(), followed) }()
+		}
+		synctest.Wait()
+		answer <- &jsonrpc.Error{Code: -5, Message: "not now"}
+		answer <- nil
+		a, b := <-done, <-done
+		if (a == nil) == (b == nil) {
+			t.Errorf("%v, %v", a, b)
+		}
+		if e := s.Unsubscribe(t.Context(), followed); e != nil || len(c.calls("hub unsubscribe")) != 1 {
+			t.Errorf("the server was told %q, %v", c.calls("hub unsubscribe"), e)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/internal/jsonrpc"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 	"github.com/mcp-gate/mcp-gate/policy"
 )
@@ -175,6 +177,9 @@ func (g *Gate) fetch(ctx context.Context, server string, kind Kind) (items []ite
 	size, empty, ttl := 0, 0, time.Duration(-1)
 	for page := 1; ; page++ {
 		result, err := g.opts.Caller.Call(ctx, server, k.method, params, nil)
+		if _, said := errors.AsType[*jsonrpc.Error](err); said && string(params) == `{"cursor":""}` {
+			return sorted(items), ttl, nil // by an empty cursor it meant that there is no further page
+		}
 		if err != nil {
 			return nil, 0, err
 		}

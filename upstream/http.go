@@ -64,13 +64,26 @@ func openHTTP(s *server) (conn, error) {
 	c := &web{table: newTable(s), notices: make(chan struct{}, maxNotices), cancels: map[string]context.CancelFunc{}}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.client = &http.Client{
-		Transport: s.o.HTTP,
-		// A POST that is redirected would hand arguments and credentials to
-		// whoever the answer names.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     s.o.HTTP,
+		CheckRedirect: sameOrigin,
 	}
 	c.in = newInbound(s, func(_ context.Context, line []byte) { c.notice(line) })
 	return c, nil
+}
+
+// maxRedirects is how many redirects of one request are followed.
+const maxRedirects = 3
+
+// sameOrigin follows a redirect that repeats the request on the same origin, as servers
+// do whose path lacks a slash. Any other would hand arguments and credentials to
+// whoever the answer names.
+func sameOrigin(req *http.Request, via []*http.Request) error {
+	first, status := via[0], req.Response.StatusCode
+	if status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect || len(via) > maxRedirects ||
+		req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host || req.URL.User != nil {
+		return http.ErrUseLastResponse
+	}
+	return nil
 }
 
 func (c *web) agreed(version string, modern bool) {

@@ -859,3 +859,67 @@ func TestTheStreamIsOpenBeforeACall(t *testing.T) {
 		t.Error("the tools were asked for before the stream was open")
 	}
 }
+
+// Servers exist whose path wants a slash at its end, and say so with a redirect.
+func TestARedirectIsFollowedOnTheSameOriginAlone(t *testing.T) {
+	s := newSite(t, handlers{})
+	tests := []struct {
+		name   string
+		status int
+		to     string
+		starts bool
+	}{
+		{"to another path", 307, "/mcp/", true},
+		{"for good", 308, s.URL + "/mcp/", true},
+		{"that forgets the body", 302, "/mcp/", false},
+		{"to another port", 307, "http://127.0.0.1:1/mcp", false},
+		{"to another scheme", 308, "https://" + strings.TrimPrefix(s.URL, "http://") + "/mcp/", false},
+		{"to itself", 307, "/mcp", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			asked := 0
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked++
+				if r.URL.Path == "/mcp" {
+					http.Redirect(w, r, strings.Replace(tt.to, s.URL, "", 1), tt.status)
+					return
+				}
+				s.ServeHTTP(w, r)
+			}))
+			defer front.Close()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, front.URL+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer x")
+			before := s.count("tools/call")
+			resp, err := (&http.Client{CheckRedirect: sameOrigin}).Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if got := s.count("tools/call") > before; got != tt.starts || asked > maxRedirects+1 {
+				t.Errorf("reached it: %v after %d requests, status %d", got, asked, resp.StatusCode)
+			}
+			if h, _ := s.last("tools/call"); tt.starts && h.Get("Authorization") != "Bearer x" {
+				t.Error("the token was left out")
+			}
+		})
+	}
+}
+
+// Some servers have an empty cursor where there is no further page, and refuse it.
+func TestAnEmptyCursorThatIsRefusedEndsTheList(t *testing.T) {
+	s := newSite(t, handlers{"tools/list": func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+		if strings.Contains(string(m.Params), "cursor") {
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"Invalid cursor"}}`, m.ID)
+			return
+		}
+		reply(w, m, `{"tools":[{"name":"echo"}],"nextCursor":""}`)
+	}})
+	r := start(t, Options{}, s.server()).settled()
+	if l, ok := r.Listing("a"); !ok || len(l.Tools) != 1 {
+		t.Errorf("got %+v", l)
+	}
+}

@@ -56,6 +56,10 @@ func (f *found) end(why string) {
 	}
 }
 
+// emptyCursor asks for the page after an empty cursor. It is one by the protocol, but
+// some servers mean by it that there is no further page, and refuse it.
+const emptyCursor = `{"cursor":""}`
+
 // listTools asks for all pages of tools/list.
 func (x *session) listTools(ctx context.Context) (found, error) {
 	var f found
@@ -73,6 +77,9 @@ func (x *session) listTools(ctx context.Context) (found, error) {
 		case e != nil:
 			err = e
 		case resp.Error != nil && page == 1 && !sure && resp.Error.Code == jsonrpc.CodeMethodNotFound:
+			return f, nil
+		case resp.Error != nil && string(params) == emptyCursor:
+			f.end("")
 			return f, nil
 		case resp.Error != nil:
 			err = fmt.Errorf("it refused tools/list: %w", resp.Error)
