@@ -84,8 +84,8 @@ type token struct {
 
 // A madeLine is a line that was taken apart.
 type madeLine struct {
-	from, to int // in the text of the comparison
-	tokens   []token
+	from, to    int // in the text of the comparison
+	first, last int // token, and the one behind the last
 }
 
 // A record is one or more lines.
@@ -99,10 +99,9 @@ type comparison struct {
 	text   []byte // the lines, with a line feed between them
 	lines  []madeLine
 	ids    map[uint64]int32 // by the hash of a token
-	tokens []token          // of all lines
+	tokens []token          // of all lines, with a line break between them
 
 	period  int
-	made    []token // of all records of so many lines
 	records []record
 	window  []record // those that are held against each other
 	counts  []tally  // by the id of a token
@@ -127,10 +126,10 @@ var known = [knownTokens]string{"\n", ")", "]", "}", ":", "="}
 // tally is how often a token stands in how many records of the window.
 type tally struct {
 	look    uint32
-	record  int
-	here    int
-	per     [4]int // records in which it stands 1, 2, 3, and 4 times
-	settled int    // how often it stands in a record of this make; 0 where that varies
+	record  uint8
+	here    uint8
+	settled uint8    // how often it stands in a record of this make; 0 where that varies
+	per     [4]uint8 // records in which it stands 1, 2, 3, and 4 times
 }
 
 // read takes the lines of a text apart.
@@ -149,12 +148,13 @@ func (w *comparison) read(text []byte) {
 		}
 		line = line[:min(len(line), maxMade)]
 		if len(w.lines) > 0 {
-			w.text = append(w.text, '\n')
+			at := int32(len(w.text))
+			w.text, w.tokens = append(w.text, '\n'), append(w.tokens, token{lineBreak, at, at + 1, false})
 		}
 		from, first := len(w.text), len(w.tokens)
 		w.text = append(w.text, line...)
 		w.tokenize(from)
-		w.lines = append(w.lines, madeLine{from, len(w.text), w.tokens[first:]})
+		w.lines = append(w.lines, madeLine{from, len(w.text), first, len(w.tokens)})
 	}
 	if w.counts = slices.Grow(w.counts[:0], len(w.ids)); cap(w.counts) > 0 {
 		w.counts = w.counts[:len(w.ids)]
@@ -209,17 +209,11 @@ func (w *comparison) find(period int) bool {
 
 // join makes records of lines.
 func (w *comparison) join() {
-	w.made, w.records = slices.Grow(w.made[:0], len(w.tokens)+len(w.lines)), w.records[:0]
+	w.records = w.records[:0]
 	for i := 0; i+w.period <= len(w.lines); i += w.period {
-		first := len(w.made)
-		for k, line := range w.lines[i : i+w.period] {
-			if k > 0 {
-				w.made = append(w.made, token{lineBreak, int32(line.from - 1), int32(line.from), false})
-			}
-			w.made = append(w.made, line.tokens...)
-		}
-		w.made = w.made[:min(len(w.made), first+maxTokens)]
-		w.records = append(w.records, record{w.lines[i].from, w.lines[i+w.period-1].to, w.made[first:]})
+		first, last := &w.lines[i], &w.lines[i+w.period-1]
+		tokens := w.tokens[first.first:last.last]
+		w.records = append(w.records, record{first.from, last.to, tokens[:min(len(tokens), maxTokens)]})
 	}
 }
 
@@ -291,8 +285,8 @@ func (w *comparison) same() bool {
 	for _, id := range w.seen {
 		t := &w.counts[id]
 		for times, n := range t.per {
-			if n >= least {
-				t.settled = times + 1
+			if int(n) >= least {
+				t.settled = uint8(times + 1)
 				if id > closingCurly {
 					settled++
 				}
@@ -334,8 +328,9 @@ func (w *comparison) same() bool {
 func (w *comparison) count() {
 	w.seen = w.seen[:0]
 	w.look++
-	for i := range w.window {
-		for _, t := range w.window[i].tokens {
+	for at := range w.window {
+		i := uint8(at)
+		for _, t := range w.window[at].tokens {
 			c := &w.counts[t.id]
 			if c.look != w.look {
 				*c = tally{look: w.look, record: i}
@@ -353,7 +348,7 @@ func (w *comparison) count() {
 	}
 }
 
-func (t *tally) close() { t.per[min(t.here, len(t.per))-1]++ }
+func (t *tally) close() { t.per[min(int(t.here), len(t.per))-1]++ }
 
 // key is the make of a record: its settled tokens in order, and where something
 // stands between them.
@@ -540,10 +535,20 @@ func tight(text []byte, sign byte) bool {
 		run++
 		first = first && isNumber(line[:bytes.IndexByte(line, sign)])
 		end = end && isNumber(line[bytes.LastIndexByte(line, sign)+1:])
-		if bytes.IndexByte(line, ' ') > 0 && len(bytes.Fields(line)) <= maxField*minFields {
+		if bytes.IndexByte(line, ' ') > 0 && !hasWords(line, maxField*minFields+1) {
 			spaced++
 		}
 		if run >= madeLeast && (first || end) && spaced*minFields >= run {
+			return true
+		}
+	}
+	return false
+}
+
+// hasWords reports whether a line has so many words, or more.
+func hasWords(line []byte, n int) bool {
+	for range bytes.FieldsSeq(line) {
+		if n--; n == 0 {
 			return true
 		}
 	}
@@ -561,7 +566,7 @@ func isByTurns(text []byte) bool {
 		if len(line) == 0 {
 			continue
 		}
-		if len(bytes.Fields(line)) > maxField {
+		if hasWords(line, maxField+1) {
 			kinds = kinds[:0]
 			continue
 		}
@@ -599,7 +604,7 @@ func isColumns(text []byte, has *census) bool {
 		var line []byte
 		line, text = cutLine(text)
 		switch line = bytes.TrimSpace(line); {
-		case bytes.HasPrefix(line, []byte("- ")) && len(bytes.Fields(line)) <= maxField:
+		case bytes.HasPrefix(line, []byte("- ")) && !hasWords(line, maxField+1):
 			n++
 			if n == last && n >= madeLeast && (len(text) == 0 || !bytes.HasPrefix(bytes.TrimSpace(text), []byte("- "))) {
 				return true
