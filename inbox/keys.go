@@ -96,7 +96,9 @@ func makeGateKey(dir, path string, random io.Reader) ([]byte, error) {
 func (k *GateKey) KeyID() string { return KeyID(k.public()) }
 
 // Sign signs the message.
-func (k *GateKey) Sign(message []byte) ([]byte, error) { return ed25519.Sign(k.private(), message), nil }
+func (k *GateKey) Sign(message []byte) ([]byte, error) {
+	return ed25519.Sign(k.private(), message), nil
+}
 
 func (k *GateKey) public() []byte { return k.private().Public().(ed25519.PublicKey) }
 
