@@ -10,10 +10,11 @@ import (
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
 )
 
-// NewOffer classes and scans what a server shows now. Beside are the accepted
-// tools of other servers, whose names nobody may imitate. The caller sets the
-// fields that say which server it is.
-func NewOffer(tools []Tool, trust Trust, instructions string, beside []Tool) Offer {
+// NewOffer classes and scans what a server shows now. Accepted are the accepted
+// tools of all servers: nobody may imitate the names of another server's, and
+// what is the very definition of its own has its class on record. The caller sets
+// the fields that say which server it is.
+func NewOffer(tools []Tool, trust Trust, instructions string, accepted []Tool) Offer {
 	o := Offer{Instructions: instructions, Blocking: BlockingKinds(scanText(instructions))}
 	looks := make([]string, len(tools))
 	alike := map[string][]Tool{} // by how a name looks: a tool of each spelling, a few of them
@@ -26,8 +27,13 @@ func NewOffer(tools []Tool, trust Trust, instructions string, beside []Tool) Off
 			alike[look] = append(few, t)
 		}
 	}
-	for _, t := range beside {
-		stand(skeleton(t.ID.Tool), t)
+	recorded := map[string]string{} // digests by name
+	for _, t := range accepted {
+		if len(tools) > 0 && t.ID.Server == tools[0].ID.Server {
+			recorded[t.ID.Tool] = t.Digest
+		} else {
+			stand(skeleton(t.ID.Tool), t)
+		}
 	}
 	for i, t := range tools {
 		stand(looks[i], t)
@@ -40,7 +46,8 @@ func NewOffer(tools []Tool, trust Trust, instructions string, beside []Tool) Off
 	for range min(runtime.GOMAXPROCS(0), len(tools)/fewTools+1) {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(tools); i = int(next.Add(1)) - 1 {
-				o.Tools[i] = newOffered(tools[i], trust, alike[looks[i]])
+				t := tools[i]
+				o.Tools[i] = newOffered(t, trust, alike[looks[i]], recorded[t.ID.Tool] != t.Digest)
 			}
 		})
 	}
@@ -51,18 +58,23 @@ func NewOffer(tools []Tool, trust Trust, instructions string, beside []Tool) Off
 // fewTools are looked at sooner than another goroutine is up.
 const fewTools = 32
 
-// newOffered looks at one definition. Alike are tools whose names look as its own.
-func newOffered(t Tool, trust Trust, alike []Tool) Offered {
+// newOffered looks at one definition. Alike are tools whose names look as its own;
+// whether it is classed is said.
+func newOffered(t Tool, trust Trust, alike []Tool, classed bool) Offered {
 	var names scanner
 	if others := imitations(t, alike); others != nil {
 		names.name(t, others)
 	}
 	f := featuresOf(t)
 	own := scan(t, &f, nil)
-	return Offered{
-		Tool: t, Class: classify(t, &f, trust),
+	o := Offered{
+		Tool: t, trust: trust,
 		Blocking: BlockingKinds(own), Beside: BlockingKinds(names.found), Findings: append(own, names.found...),
 	}
+	if classed {
+		o.Class = classify(t, &f, trust)
+	}
+	return o
 }
 
 // imitations leaves out the tools whose name is the same word in another case or

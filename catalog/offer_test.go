@@ -76,6 +76,22 @@ func TestANewcomerCannotHoldWhatItImitates(t *testing.T) {
 	}
 }
 
+// What is on record as it is offered has its class there. Where it is not on record
+// any more when it is judged, it is classed then.
+func TestWhatIsOnRecordIsClassedOnlyToBeRecorded(t *testing.T) {
+	known, other := toolOf(t, "s", `{"name":"delete_all"}`), toolOf(t, "s", `{"name":"get_issue"}`)
+	o := NewOffer([]Tool{known, other}, Untrusted, "", []Tool{known, toolOf(t, "s", `{"name":"get_issue","title":"It was"}`)})
+	o.Key, o.ServerID = "s", serverA
+	if o.Tools[0].Class.Permission != 0 || o.Tools[1].Class.Permission != engagement.Read {
+		t.Errorf("classed as %v and %v", o.Tools[0].Class, o.Tools[1].Class)
+	}
+	whole := NewOffer([]Tool{known, other}, Untrusted, "", nil)
+	whole.Key, whole.ServerID = "s", serverA
+	if got, want := after(Lock{}, o), after(Lock{}, whole); !got.Equal(want) {
+		t.Errorf("recorded %+v, want %+v", got, want)
+	}
+}
+
 func TestAnotherHabitOfSpellingIsNoImitation(t *testing.T) {
 	ours := []Tool{toolOf(t, "a", `{"name":"list_tables"}`), toolOf(t, "a", `{"name":"List-Tables"}`)}
 	for _, of := range NewOffer(ours, Untrusted, "", []Tool{toolOf(t, "b", `{"name":"list-tables"}`), toolOf(t, "b", `{"name":"list_tables"}`)}).Tools {

@@ -48,13 +48,15 @@ type Offer struct {
 // Offered is one definition that a server shows.
 type Offered struct {
 	Tool     Tool
-	Class    Class    // as inferred, without the owner's own word
+	Class    Class    // as inferred, without the owner's own word; none where it is on record
 	Blocking []string // kinds of its findings in the blocking tier
 	// Beside are the blocking kinds that it has only because of tools that
 	// stand beside it. They hold what is not accepted yet, and nothing else: a
 	// newcomer that imitates a tool must not cost the tool its place.
 	Beside   []string
 	Findings []Finding // all of them, for a person
+
+	trust Trust // by which it is classed
 }
 
 // Status is how one tool of a server stands.
@@ -222,6 +224,10 @@ func firstRecord(o Offer, j Judgement, text *PinnedText) *Record {
 }
 
 func (t Offered) pin(despite []string) Pin {
+	if t.Class.Permission == 0 { // it was on record, and no longer is
+		f := featuresOf(t.Tool)
+		t.Class = classify(t.Tool, &f, t.trust)
+	}
 	return Pin{Digest: t.Tool.Digest, Permission: t.Class.Permission, Egress: t.Class.Egress, Domains: t.Class.Domains, Despite: despite}
 }
 

@@ -134,7 +134,7 @@ func (g *Gate) compared(s *Server, tools []catalog.Tool) offering {
 		}
 		return now
 	}
-	o := catalog.NewOffer(tools, s.Trust, g.opts.Caller.About(s.Alias).Instructions, g.acceptedBeside(s.Alias))
+	o := catalog.NewOffer(tools, s.Trust, g.opts.Caller.About(s.Alias).Instructions, g.acceptedTools())
 	o.Key, o.ServerID, o.Manual = s.Key, s.ID, s.Manual
 	j, entries, text := g.opts.Acceptance.Offer(s.Alias, o)
 	now.entries, now.instructions, now.whole = entries, text, text
@@ -174,20 +174,19 @@ func (s Server) owner(tool string) catalog.Override {
 	return s.Owner(tool)
 }
 
-// acceptedBeside are the accepted tools of the other servers. A new tool must not
-// imitate their names.
-func (g *Gate) acceptedBeside(server string) []catalog.Tool {
+// acceptedTools are the accepted tools of all servers.
+func (g *Gate) acceptedTools() []catalog.Tool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var beside []catalog.Tool
-	for alias, o := range g.offered {
+	var accepted []catalog.Tool
+	for _, o := range g.offered {
 		for _, e := range o.entries {
-			if alias != server && e.Raw != nil {
-				beside = append(beside, e.Tool)
+			if e.Raw != nil {
+				accepted = append(accepted, e.Tool)
 			}
 		}
 	}
-	return beside
+	return accepted
 }
 
 // renew makes the set of all tools anew. Called with mu held.

@@ -223,7 +223,10 @@ func (a *app) toolsList(ctx context.Context, only string) (err error) {
 		return err
 	}
 	for _, entry := range set.Entries() {
-		if err := catalog.Listable(entry.Raw); entry.Raw != nil && err != nil {
+		if entry.Raw == nil {
+			continue
+		}
+		if err := entry.Listable(); err != nil {
 			fmt.Fprintf(a.stderr, "mcp-gate: %s is left out of lists beside others, and called by call_tool: %s\n", inbox.DisplayLine(entry.ID.String()), inbox.DisplayLine(err.Error()))
 		}
 	}
