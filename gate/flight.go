@@ -64,6 +64,9 @@ func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
 	defer s.leaveIfEnded(f.server)
 	ctx = context.WithValue(ctx, flightKey{}, f)
 	params := c.params()
+	if f.runsAsTask() {
+		return f.asTask(ctx, params)
+	}
 	for range maxInputRounds {
 		raw, err := s.g.opts.Caller.Call(ctx, f.server, c.protocolMethod(), params, s.tellProgress(c))
 		if err != nil {

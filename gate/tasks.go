@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,6 +163,55 @@ func (f *flight) fed(ctx context.Context, task, params json.RawMessage, answered
 		_, err = f.s.g.opts.Caller.Call(ctx, f.server, "tasks/update", params, nil)
 	}
 	return err
+}
+
+// runsAsTask reports whether a tool runs as a task of 2025-11-25 alone.
+func (f *flight) runsAsTask() bool {
+	if !bytes.Contains(f.c.entry.Raw, []byte(`"taskSupport"`)) {
+		return false
+	}
+	execution, _, err := strictjson.Get(f.c.entry.Raw, "execution")
+	if err != nil || stringOf(orEmpty(execution), "taskSupport") != "required" {
+		return false
+	}
+	at := orEmpty(f.s.g.opts.Caller.About(f.server).Capabilities)
+	for _, member := range []string{"tasks", "requests", "tools", "call"} {
+		if at = memberOf(at, member); len(at) == 0 || at[0] != '{' {
+			return false
+		}
+	}
+	return true
+}
+
+// asTask makes such a call. The server keeps the answer to tasks/result back until the
+// task is over, and asks what it needs meanwhile as in any other call.
+func (f *flight) asTask(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+	params, err := strictjson.Set(params, "task", []byte("{}"))
+	if err != nil {
+		return nil, err
+	}
+	made, err := f.s.g.opts.Caller.Call(ctx, f.server, f.c.protocolMethod(), params, f.s.tellProgress(f.c))
+	if err != nil {
+		return nil, translated(err, f)
+	}
+	id := stringOf(orEmpty(memberOf(made, "task")), "taskId")
+	if id == "" {
+		return made, nil // it did without
+	}
+	params = memberOnly("taskId", id)
+	result, err := f.s.g.opts.Caller.Call(ctx, f.server, "tasks/result", params, nil)
+	if err != nil {
+		if ctx.Err() != nil {
+			f.giveUp(ctx, params)
+		}
+		return nil, translated(err, f)
+	}
+	const related = "io.modelcontextprotocol/related-task" // of no use to who knows of no task
+	meta := memberOf(result, "_meta")
+	if kept, err := strictjson.Delete(orEmpty(meta), related); err == nil && meta != nil && len(kept) < len(meta) {
+		return strictjson.Set(result, "_meta", kept)
+	}
+	return result, nil
 }
 
 // giveUp tells the server that nobody waits for a task.

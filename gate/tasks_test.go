@@ -88,3 +88,30 @@ func TestWhoGivesUpATaskSaysSo(t *testing.T) {
 		}
 	})
 }
+
+// A tool that runs as a task of 2025-11-25 alone is run as one.
+func TestAToolThatRunsAsATaskAloneIsRunAsOne(t *testing.T) {
+	const tool = `{"name":"get_issue","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}`
+	tests := []struct{ name, capabilities, want string }{
+		{"as the server wants it", `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`, `{"content":[],"_meta":{"x":1}}`},
+		{"not where the server has no tasks", `{"tools":{},"tasks":{"list":{}}}`, `{"isError":true,"content":[]}`},
+	}
+	for _, tt := range tests {
+		c, r, s := openShop(t, nil)
+		c.declared["hub"] = tt.capabilities
+		r.gate.Offer("hub", raws([]string{tool}))
+		c.answers["hub tools/call"] = func(_ context.Context, params string) (string, error) {
+			if strings.Contains(params, `,"task":{}`) {
+				return `{"task":{"taskId":"t","status":"working"}}`, nil
+			}
+			return `{"isError":true,"content":[]}`, nil
+		}
+		c.answers["hub tasks/result"] = func(context.Context, string) (string, error) {
+			return `{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"},"x":1}}`, nil
+		}
+		out := s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/get_issue","arguments":{}}`)})
+		if string(out.Result) != tt.want {
+			t.Errorf("%s: got %s %v", tt.name, out.Result, out.Error)
+		}
+	}
+}
