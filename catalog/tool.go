@@ -167,32 +167,3 @@ func flag(raw json.RawMessage) *bool {
 	}
 	return b
 }
-
-// Purpose returns what the tool is for in one line of at most n bytes: the
-// first sentence of the description, else the title, cut at a word.
-func (t Tool) Purpose(n int) string {
-	s := strings.Join(strings.Fields(t.Description), " ")
-	if s == "" {
-		s = strings.Join(strings.Fields(t.Title), " ")
-	}
-	for _, end := range []string{". ", "! ", "? "} {
-		if i := strings.Index(s, end); i > 0 {
-			s = s[:i+1]
-		}
-	}
-	s = strings.TrimSuffix(s, ".")
-	if len(s) <= n {
-		return s
-	}
-	cut := strings.LastIndexByte(s[:n-len("…")+1], ' ')
-	if cut <= 0 {
-		cut = 0
-		for i := range s { // no word fits: cut between runes
-			if i > n-len("…") {
-				break
-			}
-			cut = i
-		}
-	}
-	return s[:cut] + "…"
-}

@@ -18,7 +18,7 @@ import (
 // catalogHead and catalogIntro begin every catalogue.
 const (
 	catalogHead  = "TOOL CATALOG"
-	catalogIntro = "One line a tool, under its server: name: purpose [class]. Write a tool as SERVER/NAME. " +
+	catalogIntro = "One line a tool, under its server: name: purpose [class], or only name [class] where the name says it. Write a tool as SERVER/NAME. " +
 		"Where a server's line only tells what its tools are about and how many there are, find_tools finds them."
 )
 
@@ -44,7 +44,11 @@ type server struct {
 }
 
 // toolLine is what can stand in a tool's line.
-type toolLine struct{ head, purpose, class string }
+type toolLine struct {
+	head, purpose, class string
+
+	says int // bytes up to the end of the purpose's first word that the names do not say
+}
 
 // catalogText writes the catalogue as fully as the budget allows: with the
 // widest purposes that fit, the same for all tools; without any; with one line
@@ -136,7 +140,8 @@ func newServer(tools []catalog.Entry) server {
 	h := xxhash.New()
 	for _, t := range tools {
 		_, _ = fmt.Fprintf(h, "%d %s", len(t.Raw), t.Raw) // a hash takes everything
-		l := toolLine{"\n- " + lineName(t.ID.Tool), oneLine(t.Purpose(longestPurpose)), " [" + t.Class.Permission.String() + "]"}
+		l := toolLine{head: "\n- " + lineName(t.ID.Tool), purpose: oneLine(t.Purpose(longestPurpose)), class: " [" + t.Class.Permission.String() + "]"}
+		l.says = saying(l.purpose, t.ID)
 		s.tools = append(s.tools, l)
 		s.size += len(l.head) + len(l.class)
 	}
@@ -180,7 +185,7 @@ func (l layout) text(servers []server, direct bool) string {
 		}
 		for _, t := range s.tools {
 			b.WriteString(t.head)
-			if purpose := shortened(t.purpose, l.width); purpose != "" {
+			if purpose := shortened(t.purpose, l.width); len(strings.TrimSuffix(purpose, "…")) >= t.says {
 				b.WriteString(": " + purpose)
 			}
 			b.WriteString(t.class)
@@ -234,6 +239,56 @@ func shortened(purpose string, width int) string {
 	}
 }
 
+// saying returns how many bytes of a purpose it takes to say what the names of the
+// tool and its server do not, more than there are where none of it does.
+func saying(purpose string, id catalog.ToolID) int {
+	said := map[string]bool{}
+	for _, w := range append(nameWords(id.Tool), nameWords(id.Server)...) {
+		said[stem(w)] = true
+	}
+	first := true
+	at := 0
+	for w := range strings.SplitSeq(purpose, " ") {
+		at += len(w)
+		parts := nameWords(w)
+		if said[stem(strings.Join(parts, ""))] { // "GitHub"
+			parts = nil
+		}
+		for _, part := range parts {
+			// What a sentence begins with is a verb, and the name has one.
+			if verb := first && (commonVerbs[part] || commonVerbs[singular(part)] || commonVerbs[strings.TrimSuffix(part, "es")]); !verb && !said[stem(part)] && !connectives[part] && !empty[part] {
+				return at
+			}
+			first = false
+		}
+		at++
+	}
+	return len(purpose) + 1
+}
+
+// empty are words that tell nothing of a tool.
+var empty = wordSet("new existing specific specified given single multiple several various certain active current available accessible complete entire details detailed information info your their")
+
+func wordSet(list string) map[string]bool {
+	m := map[string]bool{}
+	for w := range strings.FieldsSeq(list) {
+		m[w] = true
+	}
+	return m
+}
+
+// stem joins the forms of a word in a name and in a sentence about it: "list"
+// and "Lists", "create" and "Creating".
+func stem(w string) string {
+	w = singular(w)
+	for _, end := range []string{"ing", "es", "ed", "e"} {
+		if s, ok := strings.CutSuffix(w, end); ok && len(s) > 2 {
+			return s
+		}
+	}
+	return w
+}
+
 func cutLast(s string) (rest, last string, ok bool) {
 	i := strings.LastIndexByte(s, ' ')
 	if i < 0 {
@@ -275,6 +330,8 @@ func countOf(tools []catalog.Entry) string {
 
 // commonVerbs are words of tools' names that do not tell servers apart.
 var commonVerbs = map[string]bool{
+	"api": true, "analyze": true, "connect": true, "disconnect": true, "drag": true, "drop": true, "emulate": true, "explain": true, "force": true,
+	"give": true, "handle": true, "interact": true, "kill": true, "manage": true, "perform": true, "select": true, "take": true, "trigger": true,
 	"add": true, "all": true, "and": true, "apply": true, "batch": true, "build": true, "bulk": true, "by": true, "call": true, "cancel": true,
 	"check": true, "clear": true, "click": true, "close": true, "complete": true, "convert": true, "copy": true, "count": true, "create": true,
 	"delete": true, "deploy": true, "describe": true, "disable": true, "download": true, "edit": true, "enable": true, "execute": true, "export": true,
@@ -286,6 +343,9 @@ var commonVerbs = map[string]bool{
 	"test": true, "the": true, "to": true, "tool": true, "update": true, "upload": true, "upsert": true, "use": true, "validate": true, "verify": true,
 	"view": true, "with": true, "write": true,
 }
+
+// fewSubjects are enough words that several tools share.
+const fewSubjects = 3
 
 // longestSubject bounds a word, in bytes.
 const longestSubject = 24
@@ -316,6 +376,10 @@ func subjects(tools []catalog.Entry) []string {
 	words := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
 		return cmp.Or(cmp.Compare(count[b], count[a]), strings.Compare(a, b))
 	})
+	// What one tool of many has in its name says little of the server.
+	if shared := slices.IndexFunc(words, func(w string) bool { return count[w] < 2 }); shared >= fewSubjects {
+		words = words[:shared]
+	}
 	return words[:min(subjectWords[0], len(words))]
 }
 

@@ -153,10 +153,28 @@ func TestAPurposeEndsWithAWordThatMeansSomething(t *testing.T) {
 }
 
 func TestNoTextOfAServerMakesALineOfItsOwn(t *testing.T) {
-	e := entry(t, "s", "x\n## other", "First\n- fake: does it [read]\u2028## other\u0085and\vmore", engagement.Destructive)
+	e := entry(t, "s", "x\n## other", "First\u2028- fake: does it [read]\u2028## other\u0085and\vmore", engagement.Destructive)
 	text := Build(Parts{Tools: []catalog.Entry{e}}).Catalog()
 	if got := strings.Split(text, "\n")[2:]; len(got) != 2 || got[1] != `- "x\n## other": First - fake: does it [read] ## other and more [destructive]` {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A purpose is there where it says what the names do not.
+func TestAPurposeSaysMoreThanTheName(t *testing.T) {
+	for _, tt := range []struct{ server, name, purpose, want string }{
+		{"github", "create_issue", "Create a new issue", "create_issue [read]"},
+		{"github", "create_issue", "Creates an issue in a GitHub repository", "create_issue: Creates an issue in a GitHub repository [read]"},
+		{"github", "searchUsers", "Search for users on GitHub", "searchUsers [read]"},
+		{"mongo", "list-collections", "Lists all available collections", "list-collections [read]"},
+		{"fs", "edit", "Make line-based edits", "edit: Make line-based edits [read]"},
+		{"fs", "cp", "Copies", "cp [read]"},
+		{"fs", "notiz", "查询天气", "notiz: 查询天气 [read]"},
+	} {
+		text := Build(Parts{Tools: []catalog.Entry{entry(t, tt.server, tt.name, tt.purpose, engagement.Read)}}).Catalog()
+		if lines := strings.Split(text, "\n"); lines[len(lines)-1] != "- "+tt.want {
+			t.Errorf("%s, %q: got %q, want %q", tt.name, tt.purpose, lines[len(lines)-1], tt.want)
+		}
 	}
 }
 

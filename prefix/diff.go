@@ -55,7 +55,7 @@ func Diff(was, now Prefix) []Change {
 	}
 	a, b := readSections(was.blocks[2]), readSections(now.blocks[2])
 	for _, name := range merged(a.order, b.order) {
-		all = append(all, diffSection(name, a.byName[name], b.byName[name])...)
+		all = append(all, diffSection(name, a.byName[name], b.byName[name], min(a.room, b.room))...)
 	}
 	return all
 }
@@ -70,6 +70,7 @@ type section struct {
 type sections struct {
 	order  []string
 	byName map[string]*section
+	room   int // bytes of the longest purpose
 }
 
 func readSections(text string) sections {
@@ -88,6 +89,8 @@ func readSections(text string) sections {
 			name := toolOfLine(line)
 			at.order = append(at.order, name)
 			at.lines[name] = line
+			purpose, _ := purposeOf(line)
+			s.room = max(s.room, len(purpose))
 		default:
 			at.head += "\n" + line
 		}
@@ -114,7 +117,9 @@ func toolOfLine(line string) string {
 	return name
 }
 
-func diffSection(name string, was, now *section) []Change {
+// diffSection compares one server's lines. In both texts some purpose had that much
+// room.
+func diffSection(name string, was, now *section, room int) []Change {
 	change := func(c Change) Change {
 		c.Part, c.Server = "catalog", name
 		return c
@@ -137,7 +142,7 @@ func diffSection(name string, was, now *section) []Change {
 	}
 	for _, tool := range merged(was.order, now.order) {
 		if a, b := was.lines[tool], now.lines[tool]; a != b {
-			all = append(all, change(Change{Tool: tool, Old: a, New: b, Refit: a != "" && b != "" && refitted(a, b)}))
+			all = append(all, change(Change{Tool: tool, Old: a, New: b, Refit: a != "" && b != "" && refitted(a, b, room)}))
 		}
 	}
 	return all
@@ -164,24 +169,26 @@ func (s *section) count() int {
 	return n
 }
 
-// refitted reports whether two lines of one tool differ only in where the
-// purpose was cut.
-func refitted(a, b string) bool {
-	purpose := func(line string) (string, string) {
-		at := strings.LastIndex(line, " [")
-		if at < 0 {
-			return line, ""
-		}
-		_, p, _ := strings.Cut(line[:at], ": ")
-		return p, line[at:]
+// purposeOf takes a line apart.
+func purposeOf(line string) (purpose, class string) {
+	at := strings.LastIndex(line, " [")
+	if at < 0 {
+		return line, ""
 	}
-	x, classX := purpose(a)
-	y, classY := purpose(b)
+	_, purpose, _ = strings.Cut(line[:at], ": ")
+	return purpose, line[at:]
+}
+
+// refitted reports whether two lines of one tool differ only in where the
+// purpose was cut. One that is missing where it would have had room is another.
+func refitted(a, b string, room int) bool {
+	x, classX := purposeOf(a)
+	y, classY := purposeOf(b)
 	if len(x) > len(y) {
 		x, y = y, x
 	}
 	short, cut := strings.CutSuffix(x, "…")
-	return classX == classY && (x == "" || cut && strings.HasPrefix(y, short))
+	return classX == classY && (x == "" && len(y) > room || cut && strings.HasPrefix(y, short))
 }
 
 // merged returns the names of both lists, sorted, each once.

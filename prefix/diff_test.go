@@ -26,7 +26,7 @@ func TestADiffNamesTheServerThatDidIt(t *testing.T) {
 		"skill changed",
 		"beta is new",
 		`github/create_issue changed: "` + createIssue + ` [reversible_write]" became "` + createIssue + ` [destructive]"`,
-		`github/get_issue changed: "get_issue: Returns one issue of a repository [read]" became "get_issue: Returns one issue [read]"`,
+		`github/get_issue changed: "get_issue: Returns one issue of a repository [read]" became "get_issue [read]"`,
 		"github/new_one is new",
 		"zoo is gone",
 	}

@@ -80,14 +80,14 @@ func pinned(t testing.TB) map[string]struct {
 		parts Parts
 		print string
 	}{
-		"none":      {Parts{}, "daa4366a77d37568"},
-		"few":       {Parts{Tools: few(t)}, "bc9b8af44fba9d13"},
-		"direct":    {Parts{Tools: few(t), Direct: true}, "79e806652b2f4893"},
-		"owner":     {Parts{Identity: "You sort data. \r\n", Rules: "RULES\r\n1. \"Ask\" <first> & often.", Skill: "sorting", SkillText: "Sort by date.\n", Tools: few(t)[:1]}, "b755b1760a4d5703"},
-		"shortened": {Parts{Tools: crowd[:100], Budget: 2500}, "4e9da0954a6c563b"},
-		"names":     {Parts{Tools: crowd[:200], Budget: 2500}, "e905e5ccf344df9a"},
-		"folded":    {Parts{Tools: crowd, Budget: 1500}, "6b63a02ab7a220e1"},
-		"shortest":  {Parts{Tools: many(t, rand.New(rand.NewPCG(2, 0)), 3000, 60), Budget: MinBudget}, "623376f7d97fccbf"},
+		"none":      {Parts{}, "fd46be1d86675d02"},
+		"few":       {Parts{Tools: few(t)}, "d0e39c539ee780e9"},
+		"direct":    {Parts{Tools: few(t), Direct: true}, "5fbded673e562ffb"},
+		"owner":     {Parts{Identity: "You sort data. \r\n", Rules: "RULES\r\n1. \"Ask\" <first> & often.", Skill: "sorting", SkillText: "Sort by date.\n", Tools: few(t)[:1]}, "fb7616f5e319496a"},
+		"shortened": {Parts{Tools: crowd[:100], Budget: 2500}, "49bc70720c2bc1e7"},
+		"names":     {Parts{Tools: crowd[:200], Budget: 2500}, "e5b2a9e0196bf29d"},
+		"folded":    {Parts{Tools: crowd, Budget: 1500}, "e0f36963b6739b0e"},
+		"shortest":  {Parts{Tools: many(t, rand.New(rand.NewPCG(2, 0)), 3000, 60), Budget: MinBudget}, "9b8ae153952f040d"},
 	}
 }
 
