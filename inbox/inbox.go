@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -431,7 +432,7 @@ func (in *Inbox) Wait(ctx context.Context, id string, while ...State) (Ticket, e
 	for {
 		rung := in.o.Bell.next()
 		t, err := in.Ticket(ctx, id)
-		if err != nil || !has(while, t.State) {
+		if err != nil || !slices.Contains(while, t.State) {
 			return t, err
 		}
 		timer := time.NewTimer(pause)
@@ -445,15 +446,6 @@ func (in *Inbox) Wait(ctx context.Context, id string, while ...State) (Ticket, e
 			pause = min(pause*3/2, lastPause)
 		}
 	}
-}
-
-func has(states []State, s State) bool {
-	for _, x := range states {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // Ticket returns a ticket as it is now: one whose time is over expires first.

@@ -52,25 +52,12 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fault, err)
 	}
-	docs := []*statusDoc{}
-	for _, r := range live {
-		reply, err := r.ask(ctx, controlQuestion{Op: "status"})
-		if err != nil {
-			a.logger(cfg.Log, false).Warn("a gate does not answer", "pid", r.PID, "error", err)
-			continue
-		}
-		docs = append(docs, reply.Status)
-	}
-	if fault != nil {
-		if a.json {
-			return errors.Join(a.print(map[string]any{"home": h.Dir, "gates": docs}), fault)
-		}
-		for _, d := range docs {
-			if err := a.showGate(d); err != nil {
-				return err
-			}
-		}
-		return fault
+	docs := a.statusOf(ctx, live, cfg.Log)
+	switch {
+	case fault != nil && a.json:
+		return errors.Join(a.print(map[string]any{"home": h.Dir, "gates": docs}), fault)
+	case fault != nil:
+		return errors.Join(a.showGates(docs), fault)
 	}
 	var attention *inbox.Stats
 	if !slices.ContainsFunc(docs, func(d *statusDoc) bool { return d.Fault != "" }) {
@@ -89,10 +76,8 @@ func (a *app) status(ctx context.Context) error {
 	if len(docs) == 0 {
 		fmt.Fprintln(a.stdout, "no gate runs now; a client starts one with: mcp-gate serve")
 	}
-	for _, d := range docs {
-		if err := a.showGate(d); err != nil {
-			return err
-		}
+	if err := a.showGates(docs); err != nil {
+		return err
 	}
 	if attention != nil {
 		fmt.Fprintf(a.stdout, "asked %s in 30 days; %s ran by a grant and %d in review instead\n", many(attention.Asks, "time"), many(attention.Grants, "call"), attention.Reviews)
@@ -102,6 +87,29 @@ func (a *app) status(ctx context.Context) error {
 	}
 	proof.show(a.stdout)
 	return a.showConfigured(configured(cfg))
+}
+
+// statusOf asks gates for their status. One that does not answer is left out and told of.
+func (a *app) statusOf(ctx context.Context, live []running, log config.Log) []*statusDoc {
+	docs := []*statusDoc{}
+	for _, r := range live {
+		reply, err := r.ask(ctx, controlQuestion{Op: "status"})
+		if err != nil {
+			a.logger(log, false).Warn("a gate does not answer", "pid", r.PID, "error", err)
+			continue
+		}
+		docs = append(docs, reply.Status)
+	}
+	return docs
+}
+
+func (a *app) showGates(docs []*statusDoc) error {
+	for _, d := range docs {
+		if err := a.showGate(d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *app) showConfigured(servers []configuredDoc) error {
