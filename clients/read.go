@@ -97,17 +97,47 @@ func Read(name string, data []byte, o Options) (Reading, error) {
 		client, known = byShape(root, sections)
 	}
 	r := Reading{File: name, Inputs: inputsOf(root)}
+	bundle := ""
+	if s, inputs, ok := bundleOf(root); ok {
+		sections, r.Inputs = []section{s}, inputs
+		client, known = Client{dialect: dialect{plain: true}}, false
+		if bundle, err = filepath.Abs(filepath.Dir(name)); err != nil {
+			return Reading{}, err
+		}
+	}
 	if known {
 		r.Client = client.ID
 	}
 	if client.dialect.autoByFile && o.Folder == "" {
 		o.Folder = projectOf(client, name)
 	}
-	e := &entries{r: &r, o: o, dialect: client.dialect}
+	e := &entries{r: &r, o: o, dialect: client.dialect, bundle: bundle}
 	for _, s := range sections {
 		e.section(s)
 	}
 	return r, nil
+}
+
+// bundleOf reads the manifest of an MCPB bundle, which is one server and asks for values
+// of its own. Its folder holds the server.
+func bundleOf(root *node) (section, []Input, bool) {
+	server := root.at("server", "mcp_config")
+	name := textOf(root.get("name"))
+	if server == nil || name == "" || root.get("manifest_version") == nil && root.get("dxt_version") == nil {
+		return section{}, nil, false
+	}
+	var inputs []Input
+	if asks := root.get("user_config"); asks != nil {
+		for _, m := range asks.members {
+			in := Input{ID: m.key, Kind: "promptString", Question: textOf(m.value.get("title")), Default: textOf(m.value.get("default"))}
+			if secret := m.value.get("sensitive"); secret != nil {
+				in.Password = secret.text == "true"
+			}
+			inputs = append(inputs, in)
+		}
+	}
+	servers := &node{kind: object, pos: server.pos, members: []member{{name, server.pos, server}}}
+	return section{name: "mcp_config", value: servers}, inputs, true
 }
 
 // byShape tells a client by a section that only it has.
@@ -224,6 +254,7 @@ type entries struct {
 	r       *Reading
 	o       Options
 	dialect dialect
+	bundle  string             // the folder of the bundle that the file describes, or ""
 	seen    map[[2]string]bool // scope and key
 }
 
@@ -285,7 +316,7 @@ func (e *entries) entry(s section, m member) {
 		return // beside a bare map there may be anything
 	}
 	x := &entry{o: e.o, key: m.key, inputs: e.r.Inputs}
-	x.t = translator{dialect: e.dialect, folder: e.o.Folder, goos: e.o.GOOS, secret: x.secret}
+	x.t = translator{dialect: e.dialect, bundle: e.bundle, folder: e.o.Folder, goos: e.o.GOOS, secret: x.secret}
 	x.s = Server{Key: m.key, File: e.r.File, Pos: m.pos, Scope: s.scope, Client: e.r.Client}
 	x.read(m.value)
 	switch {

@@ -17,6 +17,7 @@ type translator struct {
 	verbatim bool // texts stay as they are: the file is this product's own
 
 	folder string // what ${workspaceFolder} is, or ""
+	bundle string // what ${__dirname} is, in the manifest of a bundle; else ""
 	goos   string
 	secret func(id string) (string, error) // the name under which the answer to an input is kept
 
@@ -91,7 +92,12 @@ func (t *translator) next(s string, out *strings.Builder) (int, error) {
 func (t *translator) reference(inner string) (string, error) {
 	whole := "${" + inner + "}"
 	kind, rest, hasKind := strings.Cut(inner, ":")
+	if name, of := strings.CutPrefix(inner, "user_config."); of && t.bundle != "" {
+		kind, rest, hasKind = "input", name, true
+	}
 	switch {
+	case t.bundle != "" && inner == "__dirname":
+		return strings.ReplaceAll(t.bundle, "${", "$${"), nil
 	case hasKind && kind == "env" && t.env:
 		return t.named(rest, "env:")
 	case hasKind && kind == "input":
