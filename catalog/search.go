@@ -10,7 +10,8 @@ import (
 // addresses and takes the query apart into needs. search_score.go scores each
 // need against the index that search_index.go builds of a set's tools: by the
 // words of stem.go, what families.go knows them to stand for, and what kind of
-// act is wished for. Search here leaves out what fits too little and adds up.
+// act is wished for. Search here leaves out what fits too little, adds up, and
+// favours servers that have more for a query of several needs.
 
 // Hit is a tool found for a query. Scores of one query compare with each
 // other and with nothing else.
@@ -51,6 +52,9 @@ func (s *Set) Search(query string) []Hit {
 			}
 		}
 		sc.reset()
+	}
+	if len(parts) > 1 {
+		ix.gather(sc)
 	}
 	for e, bonus := range s.named(query) {
 		sc.merge(e, bonus)
@@ -110,12 +114,13 @@ type scores struct {
 	payees      []int32
 	sum         []float64 // of the query
 	merged      []int32
-	words       []word // of the need at hand
+	leading     [][leaders]float64 // a server's highest sums, highest first
+	words       []word             // of the need at hand
 	analyzer    *analyzer
 }
 
-func newScores(n, terms int) *scores {
-	return &scores{of: make([]float32, n), covered: make([]float32, n), paid: make([]float32, n), wanted: make([]float32, terms), sum: make([]float64, n), analyzer: newAnalyzer()}
+func newScores(n, terms, servers int) *scores {
+	return &scores{of: make([]float32, n), covered: make([]float32, n), paid: make([]float32, n), wanted: make([]float32, terms), sum: make([]float64, n), leading: make([][leaders]float64, servers), analyzer: newAnalyzer()}
 }
 
 func (sc *scores) merge(e int32, v float64) {

@@ -50,6 +50,7 @@ type index struct {
 	names    [][]int32 // the terms of each entry's name, for the name bonus
 	class    []uint8   // what each entry's class is for a wish: 0 not told, 1 reads, 2 has an effect
 	act      []uint8   // which act each entry is, 0 not told
+	server   []int32   // the number of each entry's server
 	sorted   []string  // the terms, for those that differ in their endings
 	spelled  map[string][]int32
 	unknown  float32 // the weight of a word that no tool has
@@ -68,8 +69,9 @@ type counted struct {
 }
 
 func newIndex(entries []Entry) *index {
-	ix := &index{terms: map[string]int32{}, pairs: map[[2]int32]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries)), class: make([]uint8, len(entries)), act: make([]uint8, len(entries))}
-	ix.scratch.New = func() any { return newScores(len(entries), len(ix.postings)) }
+	ix := &index{terms: map[string]int32{}, pairs: map[[2]int32]int32{}, spelled: map[string][]int32{}, names: make([][]int32, len(entries)), class: make([]uint8, len(entries)), act: make([]uint8, len(entries)), server: make([]int32, len(entries))}
+	servers := map[string]int32{}
+	ix.scratch.New = func() any { return newScores(len(entries), len(ix.postings), len(servers)) }
 	all := make([][]counted, len(entries))
 	lengths := make([][fields]float32, len(entries))
 	var average [fields]float32
@@ -77,6 +79,10 @@ func newIndex(entries []Entry) *index {
 	for i, e := range entries {
 		all[i] = c.count(e, int32(i), &lengths[i])
 		ix.class[i], ix.act[i] = wishClass(e.Class.Permission), actOfTool(e)
+		if _, ok := servers[e.ID.Server]; !ok {
+			servers[e.ID.Server] = int32(len(servers))
+		}
+		ix.server[i] = servers[e.ID.Server]
 		for f := range lengths[i] {
 			average[f] += lengths[i][f] / float32(len(entries))
 		}

@@ -28,6 +28,9 @@ const (
 	unknownShare = 0.2 // of a word that no tool has: a name, a date
 	otherClass   = 0.87
 	otherAct     = 0.8
+
+	leaders     = 3   // tools of a server that speak for it
+	serverShare = 0.3 // of a tool's sum that it gains where they are the best of all
 )
 
 // word is a stem of a query, with the share of its weight that it keeps.
@@ -251,4 +254,28 @@ func (ix *index) favour(sc *scores, class, act uint8) {
 			sc.of[e] *= otherAct
 		}
 	}
+}
+
+// gather favours tools of servers that have more for a query of several needs:
+// what one task takes is mostly of one server, and then also the tool that the
+// query says little of.
+func (ix *index) gather(sc *scores) {
+	var best float64
+	for _, e := range sc.merged {
+		v := sc.sum[e]
+		best = max(best, v)
+		for i, led := range sc.leading[ix.server[e]] {
+			if v > led {
+				sc.leading[ix.server[e]][i], v = v, led
+			}
+		}
+	}
+	for _, e := range sc.merged {
+		var all float64
+		for _, v := range sc.leading[ix.server[e]] {
+			all += v
+		}
+		sc.sum[e] *= 1 + serverShare*all/(leaders*best)
+	}
+	clear(sc.leading)
 }

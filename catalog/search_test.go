@@ -235,6 +235,25 @@ func TestNeedsAreSplit(t *testing.T) {
 	}
 }
 
+func TestWhatOneTaskTakesIsMostlyOfOneServer(t *testing.T) {
+	var entries []Entry
+	for _, id := range []ToolID{{"a", "get_orders"}, {"b", "list_orders"}, {"b", "refund_payment"}, {"c", "send_letter"}} {
+		tool, err := NewTool(id.Server, []byte(`{"name":"`+id.Tool+`","description":"Of a shop."}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, Entry{Tool: tool})
+	}
+	set := NewSet(entries)
+	if hits := set.Search("get orders"); len(hits) < 2 || hits[0].Entry.ID.Server != "a" {
+		t.Errorf("one need finds %v, want the tool with its words first", ids(hits))
+	}
+	hits := set.Search("show the orders of today, then refund the payment")
+	if got := ids(hits); len(got) < 3 || slices.Index(got, "b/list_orders") > slices.Index(got, "a/get_orders") {
+		t.Errorf("two needs find %v, want the server that has tools for both before the other", got)
+	}
+}
+
 func FuzzSearch(f *testing.F) {
 	set := labelled(f)
 	f.Add("send an email, then delete it")
