@@ -60,7 +60,7 @@ func (s *Session) use(ctx context.Context, req Request) Outcome {
 	if out, ok := s.artifactResource(ctx, req); ok {
 		return out
 	}
-	if out, ok := s.gateAnswer(req); ok {
+	if out, ok := s.gateAnswer(ctx, req); ok {
 		return out
 	}
 	args, alias, e := s.localized(ctx, req)

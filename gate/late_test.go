@@ -276,3 +276,20 @@ func TestNoNameStandsTwiceInAList(t *testing.T) {
 		t.Errorf("%s is not there at all: %s", twin, raw)
 	}
 }
+
+// The first prefix of a home names the tools of servers that nobody has seen yet.
+func TestTheFirstPrefixWaitsForServersThatAreNew(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Servers = append(o.Servers, Server{Alias: "late", ID: "late-id", Policy: o.Servers[0].Policy})
+		o.FirstList = time.Hour
+	})
+	r.caller.ready = make(chan struct{})
+	r.caller.waited = func() {
+		r.gate.Offer("late", raws([]string{`{"name":"look_after","description":"Looks after it"}`}))
+		close(r.caller.ready)
+	}
+	out := r.open(t, Identity{}).use(t.Context(), Request{Method: "prompts/get", Name: "prefix", Args: json.RawMessage(`{"name":"prefix"}`)})
+	if !strings.Contains(string(out.Result), "look_after") {
+		t.Errorf("got %s %v", out.Result, out.Error)
+	}
+}

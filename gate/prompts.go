@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -36,17 +37,29 @@ func (s *Session) gateList(kind Kind) []json.RawMessage {
 	return gateEntries[kind]
 }
 
+// firstPrefix is [Session.Prefix], which waits before it is first given as a first list
+// does: the one of a home that is new would name no tools for the life of the session.
+func (s *Session) firstPrefix(ctx context.Context) prefix.Prefix {
+	s.listing.Lock()
+	given := s.prefix != nil
+	s.listing.Unlock()
+	if !given && s.g.await(ctx, s.g.opts.FirstList, s.aliases()...) && ctx.Err() == nil {
+		s.g.noteSilent(s.aliases())
+	}
+	return s.Prefix()
+}
+
 // gateAnswer answers for the gate's own prompts and resource.
-func (s *Session) gateAnswer(req Request) (Outcome, bool) {
+func (s *Session) gateAnswer(ctx context.Context, req Request) (Outcome, bool) {
 	if s.profile.Exposure == Transparent {
 		return Outcome{}, false
 	}
 	switch {
 	case req.Method == "resources/read" && req.Name == uriPrefix:
-		b := strictjson.AppendString([]byte(`{"contents":[{"uri":"gate://prefix","mimeType":"text/plain","text":`), s.Prefix().Plain())
+		b := strictjson.AppendString([]byte(`{"contents":[{"uri":"gate://prefix","mimeType":"text/plain","text":`), s.firstPrefix(ctx).Plain())
 		return Outcome{Result: append(b, `}]}`...)}, true
 	case req.Method == "prompts/get" && req.Name == promptPrefix:
-		return Outcome{Result: promptResult(s.Prefix().Plain())}, true
+		return Outcome{Result: promptResult(s.firstPrefix(ctx).Plain())}, true
 	case req.Method == "prompts/get" && req.Name == promptBrief:
 		text, err := briefOf(req.Args)
 		if err != nil {
