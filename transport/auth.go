@@ -41,22 +41,18 @@ type Token struct {
 
 // TokenFile keeps tokens in one JSON file, of which only its owner may read
 // anything. It is safe for concurrent use, by processes too: one changes it at a
-// time, under a lock beside the file. It satisfies [Tokens].
+// time, under a lock beside the file, and what another changed is seen at once.
+// It satisfies [Tokens].
 type TokenFile struct {
 	path string
 	log  *slog.Logger
 	now  func() time.Time
 	rand io.Reader
 
-	mu     sync.Mutex // guards what follows, and the file against other goroutines
-	seen   fs.FileInfo
-	looked time.Time // when all was last known to be what the file holds
-	all    []Token
+	mu   sync.Mutex // guards what follows, and the file against other goroutines
+	seen fs.FileInfo
+	all  []Token // replaced, never changed
 }
-
-// trusted is for how long a token that is known is taken without a look at the
-// file, which would cost each call of many. Remove waits for it.
-const trusted = 10 * time.Millisecond
 
 // OpenTokenFile returns the tokens in the file at path, which need not exist.
 // Now and random may be nil for the system's own.
@@ -77,9 +73,7 @@ func OpenTokenFile(path string, log *slog.Logger, now func() time.Time, random i
 	return f, nil
 }
 
-// Lookup finds the token among those in the file: one that was added or removed by
-// [TokenFile.Add] or Remove before, by whatever process, is known or not. A change
-// made to the file in another way may be seen 10 ms later. While the file cannot be
+// Lookup finds the token among those in the file now. While the file cannot be
 // read, no token is known. The profiles must not be changed.
 func (f *TokenFile) Lookup(token string) (gate.Identity, []string, bool) {
 	sum := sha256.Sum256([]byte(token))
@@ -87,28 +81,20 @@ func (f *TokenFile) Lookup(token string) (gate.Identity, []string, bool) {
 	hex.Encode(digest[:], sum[:])
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found := f.find(digest[:])
-	if found == nil || time.Since(f.looked) >= trusted {
-		if err := f.load(); err != nil {
-			f.log.Error("tokens cannot be read: none is accepted", "err", err)
-			return gate.Identity{}, nil, false
+	if err := f.load(); err != nil {
+		f.log.Error("tokens cannot be read: none is accepted", "err", err)
+		return gate.Identity{}, nil, false
+	}
+	var found *Token
+	for i := range f.all { // all of them, so that the time tells nothing
+		if subtle.ConstantTimeCompare(digest[:], f.all[i].digest) == 1 {
+			found = &f.all[i]
 		}
-		found = f.find(digest[:])
 	}
 	if found == nil {
 		return gate.Identity{}, nil, false
 	}
 	return gate.Identity{Principal: found.Principal, Scope: found.Scope, Parent: found.Parent}, found.Profiles, true
-}
-
-// find returns the token with this digest, or nil.
-func (f *TokenFile) find(digest []byte) (found *Token) {
-	for i := range f.all { // all of them, so that the time tells nothing
-		if subtle.ConstantTimeCompare(digest, f.all[i].digest) == 1 {
-			found = &f.all[i]
-		}
-	}
-	return found
 }
 
 // First mints a token if there is none at all, and otherwise returns "". The
@@ -181,19 +167,15 @@ func (f *TokenFile) List() ([]Token, error) {
 	return slices.Clone(f.all), nil
 }
 
-// Remove revokes the token with this id. When it returns no process takes it any more.
+// Remove revokes the token with this id at once.
 func (f *TokenFile) Remove(id string) error {
-	err := f.change(func() error {
+	return f.change(func() error {
 		at := slices.IndexFunc(f.all, func(t Token) bool { return t.ID == id })
 		if at < 0 {
 			return &UnknownTokenError{id}
 		}
 		return f.store(slices.Delete(slices.Clone(f.all), at, at+1))
 	})
-	if err == nil {
-		time.Sleep(trusted)
-	}
-	return err
 }
 
 // An UnknownTokenError says that there is no token with this id.
@@ -218,8 +200,6 @@ type tokenFile struct {
 
 // load reads the file if it is not the one that was read last.
 func (f *TokenFile) load() error {
-	began := time.Now()
-	f.looked = time.Time{}
 	info, err := os.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		f.seen, f.all = nil, nil
@@ -230,7 +210,6 @@ func (f *TokenFile) load() error {
 	}
 	if f.seen != nil && os.SameFile(f.seen, info) && f.seen.ModTime().Equal(info.ModTime()) &&
 		f.seen.Size() == info.Size() && f.seen.Mode() == info.Mode() {
-		f.looked = began
 		return nil
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
@@ -247,7 +226,7 @@ func (f *TokenFile) load() error {
 	for i := range file.Tokens {
 		file.Tokens[i].digest = []byte(file.Tokens[i].SHA256)
 	}
-	f.seen, f.looked, f.all = info, began, file.Tokens
+	f.seen, f.all = info, file.Tokens
 	return nil
 }
 
