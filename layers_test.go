@@ -39,8 +39,7 @@ var layers = []struct {
 	{"vault", nil, []string{"github.com/zalando/go-keyring", "golang.org/x/sys"}},
 	{"signin", []string{"vault"}, []string{"golang.org/x/oauth2"}},
 	{"reader", []string{"engagement"}, []string{"github.com/kljensen/snowball"}},
-	{"internal/jsonschema", nil, []string{"github.com/santhosh-tekuri/jsonschema/v6/kind", "golang.org/x/text"}},
-	{"catalog", []string{"engagement", "internal/jsonschema"}, []string{"github.com/kljensen/snowball"}},
+	{"catalog", []string{"engagement"}, []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/kljensen/snowball"}},
 	{"artifacts", []string{"engagement"}, []string{"github.com/go-json-experiment/json", "golang.org/x/image", "golang.org/x/sys", "golang.org/x/text", "github.com/jmespath-community/go-jmespath"}},
 	{"policy", []string{"engagement", "catalog"}, nil},
 	{"prefix", []string{"engagement", "catalog"}, []string{"github.com/cespare/xxhash/v2"}},
@@ -52,7 +51,7 @@ var layers = []struct {
 	{"clients", []string{"catalog"}, []string{"github.com/tailscale/hujson", "github.com/goccy/go-yaml", "github.com/pelletier/go-toml/v2"}},
 	{"config", []string{"engagement", "catalog", "policy", "prefix", "upstream", "transport"}, []string{"github.com/goccy/go-yaml", "github.com/tailscale/hujson"}},
 	{"internal/fakemcp", nil, nil},
-	{"internal/sample", []string{"internal/jsonschema"}, []string{"github.com/mark3labs/mcp-go"}},
+	{"internal/sample", nil, []string{"github.com/mark3labs/mcp-go"}},
 }
 
 type listed struct {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mcp-gate/mcp-gate/internal/jsonschema"
 	"github.com/mcp-gate/mcp-gate/internal/strictjson"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // A FitError says in which way arguments do not fit a tool's schema.

@@ -64,6 +64,9 @@ func refusal(line []byte, err error) (id, answers json.RawMessage, e *jsonrpc.Er
 	errors.As(err, &bad)
 	id = bad.ID
 	method := false
+	if errors.Is(err, strictjson.ErrDepth) {
+		line = shallow(line)
+	}
 	for m, err := range strictjson.Object(line) {
 		if err != nil {
 			break
@@ -80,6 +83,20 @@ func refusal(line []byte, err error) (id, answers json.RawMessage, e *jsonrpc.Er
 		return nil, id, e
 	}
 	return id, nil, e
+}
+
+// shallow is the beginning of a line up to where it may be too deep.
+func shallow(line []byte) []byte {
+	depth := 0
+	for i, c := range line {
+		if c != '[' && c != '{' {
+			continue
+		}
+		if depth++; depth == strictjson.MaxDepth {
+			return line[:i]
+		}
+	}
+	return line
 }
 
 func invalidParams(format string, a ...any) *jsonrpc.Error {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 )
 
 const (
@@ -21,9 +22,9 @@ const (
 	maxMatch = 500     // bytes of a matching line that are shown
 )
 
-func fileTools(f *folder) map[string]toolFunc {
+func fileTools(f *folder) map[string]server.ToolHandlerFunc {
 	s := files{f}
-	return map[string]toolFunc{
+	return map[string]server.ToolHandlerFunc{
 		"list_directory":   handler(s.list),
 		"directory_tree":   handler(s.tree),
 		"read_file":        handler(s.read),

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 )
 
 const trackerFile = "issues.json"
 
-func issueTools(f *folder) map[string]toolFunc {
+func issueTools(f *folder) map[string]server.ToolHandlerFunc {
 	t := issues{f}
-	return map[string]toolFunc{
+	return map[string]server.ToolHandlerFunc{
 		"list_issues":   handler(t.list),
 		"get_issue":     handler(t.get),
 		"search_issues": handler(t.search),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 )
 
 const (
@@ -17,9 +18,9 @@ const (
 	outbox      = "outbox" // folder of sent messages, one RFC 5322 file each
 )
 
-func mailTools(f *folder) map[string]toolFunc {
+func mailTools(f *folder) map[string]server.ToolHandlerFunc {
 	m := mailbox{f}
-	return map[string]toolFunc{
+	return map[string]server.ToolHandlerFunc{
 		"list_folders":     handler(m.folders),
 		"list_messages":    handler(m.list),
 		"read_message":     handler(m.read),

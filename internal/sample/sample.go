@@ -2,9 +2,8 @@
 // can be shown and tried on a machine that has no other: files (a folder),
 // issues (a tracker) and mail (a mailbox whose outbox is a folder).
 //
-// They speak MCP by themselves: the library's server brings one for JSON schemas
-// that works each time a program begins, and these are part of the gate's. They
-// know nothing of the gate and do what their definitions say: a deleted file is
+// They are ordinary servers on the MCP library's stdio server. They know
+// nothing of the gate and do what their definitions say: a deleted file is
 // deleted. Nothing leaves the folder they are given, mail included: a sent
 // message is a file in its outbox. They are not meant to be grown into real
 // trackers or mail clients, and there is one process a folder at a time on
@@ -32,6 +31,7 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/mcp-gate/mcp-gate/internal/flock"
 )
@@ -48,7 +48,7 @@ const version = "1.0.0"
 type kind struct {
 	title        string
 	instructions string
-	handlers     func(*folder) map[string]toolFunc
+	handlers     func(*folder) map[string]server.ToolHandlerFunc
 }
 
 var kinds = map[string]kind{
@@ -84,7 +84,8 @@ func (e *UnknownError) Error() string {
 // server's state; it is made and filled with the demonstration's content if it
 // is empty. stdout must not be written to by others. Up to five calls run at
 // once; what changes state is serialised. Calls that are under way when stdin
-// ends are answered.
+// ends are answered with an error or not at all, as the library does it. One
+// stdio server a process: the library's session is a singleton.
 func Run(ctx context.Context, name, dir string, stdin io.Reader, stdout io.Writer, log *slog.Logger) error {
 	if err := Seed(name, dir); err != nil {
 		return err
@@ -98,10 +99,41 @@ func Run(ctx context.Context, name, dir string, stdin io.Reader, stdout io.Write
 	if err != nil {
 		return err
 	}
-	if err := s.listen(ctx, stdin, stdout); err != nil {
+	stdio := server.NewStdioServer(s)
+	stdio.SetErrorLogger(slog.NewLogLogger(log.Handler(), slog.LevelWarn))
+	if err := stdio.Listen(ctx, stdin, stdout); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("serve sample %s: %w", name, err)
 	}
 	return nil
+}
+
+func newServer(name string, f *folder, log *slog.Logger) (*server.MCPServer, error) {
+	k, ok := kinds[name]
+	if !ok {
+		return nil, &UnknownError{name}
+	}
+	tools, err := load(name)
+	if err != nil {
+		return nil, err
+	}
+	handlers := k.handlers(f)
+	s := server.NewMCPServer("sample-"+name, version,
+		server.WithTitle(k.title),
+		server.WithInstructions(k.instructions),
+		server.WithToolCapabilities(false),
+		server.WithInputSchemaValidation(),
+		server.WithOutputSchemaValidation(),
+		server.WithRecovery(),
+		server.WithToolHandlerMiddleware(logged(log)),
+	)
+	for _, t := range tools {
+		h, ok := handlers[t.Name]
+		if !ok {
+			return nil, fmt.Errorf("sample server %s: tool %s has no handler", name, t.Name)
+		}
+		s.AddTool(t, h)
+	}
+	return s, nil
 }
 
 // load reads a server's definitions.
@@ -127,16 +159,29 @@ func load(name string) ([]mcp.Tool, error) {
 	return tools, nil
 }
 
+// logged notes name and fate of each call, never arguments or results.
+func logged(log *slog.Logger) server.ToolHandlerMiddleware {
+	return func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			result, err := next(ctx, r)
+			log.Debug("tool call", "tool", r.Params.Name, "failed", err != nil || result.IsError)
+			return result, err
+		}
+	}
+}
+
 // handler makes a tool's handler from a function over its arguments. Its errors
 // are the tool's own and go to the model as a result that says so.
-func handler[A any](f func(A) (*mcp.CallToolResult, error)) toolFunc {
-	return func(ctx context.Context, raw json.RawMessage) (*mcp.CallToolResult, error) {
+func handler[A any](f func(A) (*mcp.CallToolResult, error)) server.ToolHandlerFunc {
+	return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err // the client has gone; do nothing any more
 		}
 		var args A
-		if err := json.Unmarshal(raw, &args); err != nil {
-			return mcp.NewToolResultErrorf("the arguments do not fit: %v", err), nil
+		if raw := r.Params.RawArguments; len(raw) > 0 {
+			if err := json.Unmarshal(raw, &args); err != nil {
+				return mcp.NewToolResultErrorf("arguments do not fit: %v", err), nil
+			}
 		}
 		result, err := f(args)
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -75,7 +76,7 @@ func connectAt(t testing.TB, name, dir string, now time.Time) *session {
 		t.Fatal(err)
 	}
 	return start(t, func(in io.Reader, out io.Writer) error {
-		return errors.Join(s.listen(context.Background(), in, out), root.Close())
+		return errors.Join(server.NewStdioServer(s).Listen(context.Background(), in, out), root.Close())
 	})
 }
 
