@@ -88,11 +88,12 @@ func (st *stdio) answer(ctx context.Context, line jsonrpc.Line, _ *jsonrpc.Error
 func (st *stdio) read(work, lasting context.Context, r *jsonrpc.LineReader) error {
 	for {
 		line, err := r.Next()
-		var long *jsonrpc.TooLongError
-		switch {
-		case err == nil:
+		if err == nil {
 			st.take(work, lasting, line)
-		case errors.As(err, &long):
+			continue
+		}
+		switch long, ok := errors.AsType[*jsonrpc.TooLongError](err); {
+		case ok:
 			st.refuse(lasting, long.ID(), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: long.Error()})
 		case errors.Is(err, io.EOF):
 			return nil
@@ -166,7 +167,7 @@ func (st *stdio) request(work, lasting context.Context, m jsonrpc.Message) *json
 	st.crew.do(func() {
 		defer st.running.Done()
 		x.run(work, lasting)
-		if m.Method == "initialize" {
+		if x.msg.Method == "initialize" {
 			st.watch(lasting)
 		}
 	})
