@@ -633,3 +633,11 @@ func TestChangesOfRootsAreToldOneAtATime(t *testing.T) {
 		t.Error("two at once")
 	}
 }
+
+func TestALineThatIsTooDeepKeepsItsID(t *testing.T) {
+	line := []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":` + strings.Repeat(`{"a":[`, 300) + strings.Repeat(`]}`, 300) + `}`)
+	_, err := jsonrpc.Parse(line)
+	if id, answers, e := refusal(line, err); string(id) != "7" || answers != nil || !strings.Contains(e.Message, "512") {
+		t.Errorf("id %s, answers %s, %v", id, answers, e)
+	}
+}
