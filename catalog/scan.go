@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -261,11 +262,28 @@ func poisonsIn(plain string) iter.Seq2[string, []int] {
 	return func(yield func(string, []int) bool) {
 		known := poisons()
 		for _, i := range known.patterns.Candidates(plain) {
-			if at := known.patterns.Regexp(i).FindStringIndex(plain); at != nil && !yield(known.kinds[i], at) {
+			at := known.patterns.Regexp(i).FindStringIndex(plain)
+			if at != nil && known.kinds[i] == kindMismatch {
+				at = unless(plain, known.patterns.Regexp(i), denial())
+			}
+			if at != nil && !yield(known.kinds[i], at) {
 				return
 			}
 		}
 	}
+}
+
+// denial is what an effect is denied with: "but does not execute it".
+var denial = sieve.Regexp(`\b(not|never|cannot|\w+n.t)\b`)
+
+// unless is where a pattern first matches without a denial in it, nil for nowhere.
+func unless(plain string, pattern *regexp.Regexp, denial sieve.Pattern) []int {
+	for _, at := range pattern.FindAllStringIndex(plain, -1) {
+		if !denial.MatchString(plain[at[0]:at[1]]) {
+			return at
+		}
+	}
+	return nil
 }
 
 // speaksToModel reports whether a text has a graded pattern.

@@ -148,6 +148,25 @@ func TestWhatIsShown(t *testing.T) {
 	}
 }
 
+// "But does not execute it" is no hidden effect, and hides none behind it.
+func TestAnEffectThatIsDeniedIsNone(t *testing.T) {
+	for description, want := range map[string]bool{
+		"Parse a script, but do not execute it.":                    false,
+		"Lint code and then never executes it. Also doesn't delete": false,
+		"Parse a script and then execute it.":                       true,
+		"Check it but do not execute it; automatically deletes it.": true,
+	} {
+		raw, err := json.Marshal(map[string]string{"name": "read_code", "description": description})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(Scan(defined(t, "s", string(raw)), nil), func(f Finding) bool { return f.Kind == kindMismatch })
+		if found != want {
+			t.Errorf("%q: found %v, want %v", description, found, want)
+		}
+	}
+}
+
 // What is too long to be looked at is held, costs nothing, and hides nothing that
 // was in the part before.
 func TestTooLongIsHeld(t *testing.T) {
