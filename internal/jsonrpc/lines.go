@@ -10,7 +10,6 @@ import (
 	"io"
 	"math"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -180,24 +179,11 @@ var uncollected atomic.Int64
 
 // collectLines makes room for a large line where there were others, most of which are
 // garbage by now: the collector by itself would let several of them pile up.
-//
-// It has the collector take its next turn now, by a limit that is reached already.
-// runtime.GC would also sweep all of the heap before it returns, giving way to others
-// after each of its parts, which costs four times as much.
 func collectLines() {
-	if uncollected.Load() < largeLine || uncollected.Swap(0) < largeLine {
-		return
+	if uncollected.Load() >= largeLine && uncollected.Swap(0) >= largeLine {
+		runtime.GC() // a limit set lower for a moment is cheaper, and not always heard; two at once leave it there
 	}
-	usual := debug.SetGCPercent(1)
-	due = make([]byte, largeObject) // the collector looks at its limit when one is made
-	debug.SetGCPercent(usual)       // waits until what is garbage is known
 }
-
-// largeObject is more than the collector's small ones have, in bytes.
-const largeObject = 64 << 10
-
-// due is no more than made.
-var due []byte
 
 // skip reads past the rest of a line that became too long, of which parts
 // came, size bytes together.
