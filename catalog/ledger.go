@@ -274,7 +274,7 @@ func (d *Ledger) keep(l Lock, tools []Tool) error {
 				continue
 			}
 			for name, pin := range r.Tools {
-				if old := pack[name]; few[name].Digest == "" && old.Digest == pin.Digest {
+				if old := pack[name]; few[name].Digest == "" && pin.Rivals == nil && old.Digest == pin.Digest {
 					few[name] = old
 				}
 			}
@@ -395,6 +395,9 @@ func (d *Ledger) entries(l Lock, key, serverID string, owner func(tool string) O
 	var lost []error
 	pack := d.pack(Alias(key))
 	for _, name := range slices.Sorted(maps.Keys(r.Tools)) {
+		if r.Tools[name].Rivals != nil {
+			continue // nobody knows which of them was accepted
+		}
 		t, digest := pack[name], r.Tools[name].Digest
 		ok := t.Digest == digest
 		if ok {

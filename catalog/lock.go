@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,6 +46,9 @@ type Pin struct {
 	// Despite are the kinds of blocking findings that a person took the
 	// definition with, sorted. Nothing else may put one here.
 	Despite []string
+	// Rivals are what an unresolved merge left of one tool: two or more, which differ.
+	// Nothing else of the Pin is set then, so that no definition is the accepted one.
+	Rivals []Pin
 }
 
 // PinnedText is an accepted text of a server.
@@ -92,9 +96,14 @@ func (l Lock) Encode() ([]byte, error) {
 			b = appendDespite(b, t.Despite)
 		}
 		for _, tool := range slices.Sorted(maps.Keys(r.Tools)) {
-			p := r.Tools[tool]
-			b = fmt.Appendf(b, "tool %s %s %s %s %s %s", name, strictjson.AppendString(nil, tool), p.Digest, p.Permission, p.Egress, domainField(p.Domains))
-			b = appendDespite(b, p.Despite)
+			pins := r.Tools[tool].Rivals
+			if pins == nil {
+				pins = []Pin{r.Tools[tool]}
+			}
+			for _, p := range pins {
+				b = fmt.Appendf(b, "tool %s %s ", name, strictjson.AppendString(nil, tool))
+				b = p.append(b)
+			}
 		}
 	}
 	back, err := ParseLock(b)
@@ -105,6 +114,12 @@ func (l Lock) Encode() ([]byte, error) {
 		return nil, errors.New("write lock: a name in it is not valid UTF-8")
 	}
 	return b, nil
+}
+
+// append writes what a pin's line says of the definition.
+func (p Pin) append(b []byte) []byte {
+	b = fmt.Appendf(b, "%s %s %s %s", p.Digest, p.Permission, p.Egress, domainField(p.Domains))
+	return appendDespite(b, p.Despite)
 }
 
 func appendDespite(b []byte, kinds []string) []byte {
@@ -130,13 +145,17 @@ func (r Record) equal(s Record) bool {
 	same := func(a, b *PinnedText) bool {
 		return a == b || a != nil && b != nil && a.Digest == b.Digest && a.Text == b.Text && slices.Equal(a.Despite, b.Despite)
 	}
-	return r.ServerID == s.ServerID && r.Bare == s.Bare && same(r.Instructions, s.Instructions) && maps.EqualFunc(r.Tools, s.Tools, func(a, b Pin) bool {
-		return a.Digest == b.Digest && a.Permission == b.Permission && a.Egress == b.Egress && a.Domains == b.Domains && slices.Equal(a.Despite, b.Despite)
-	})
+	return r.ServerID == s.ServerID && r.Bare == s.Bare && same(r.Instructions, s.Instructions) && maps.EqualFunc(r.Tools, s.Tools, Pin.equal)
+}
+
+func (p Pin) equal(q Pin) bool {
+	return p.Digest == q.Digest && p.Permission == q.Permission && p.Egress == q.Egress && p.Domains == q.Domains &&
+		slices.Equal(p.Despite, q.Despite) && slices.EqualFunc(p.Rivals, q.Rivals, Pin.equal)
 }
 
 // ParseLock reads a lock's text. The lines may stand in any order, as a merge
-// leaves them; a server or a tool that is there twice with different values is
+// leaves them; of a tool that is there twice with different values nothing is
+// accepted. A server or its instructions twice is
 // an error, and so is a tool of a server that has no line. Lines may end in CR
 // LF. The error is a [*LockError], and the lock that comes with it is broken.
 func ParseLock(text []byte) (Lock, error) {
@@ -184,10 +203,12 @@ func (p *lockParser) read(text string) error {
 	return nil
 }
 
+const howToResolve = "keep the lines of both sides, but one a server and one a tool, without the marks, then see mcp-gate accept"
+
 func (p *lockParser) line(l lockLine) error {
 	for _, mark := range []string{"<<<<<<<", "=======", ">>>>>>>", "|||||||"} {
 		if strings.HasPrefix(l.text, mark) {
-			return l.fault("a merge was left unfinished here")
+			return l.fault("an unresolved merge: " + howToResolve)
 		}
 	}
 	switch kind, _, _ := strings.Cut(l.text, " "); kind {
@@ -266,14 +287,25 @@ func (p *lockParser) tool(l lockLine, key string, r Record) error {
 	if err != nil {
 		return err
 	}
-	about := "tool " + key + "\x00" + name
-	fresh := Record{Tools: map[string]Pin{name: pin}}
-	if old, twice := r.Tools[name]; twice && !fresh.equal(Record{Tools: map[string]Pin{name: old}}) {
-		return l.twice(about, p.lines)
+	if old, twice := r.Tools[name]; twice {
+		pin = old.beside(pin)
 	}
-	p.lines[about] = l.no
 	r.Tools[name] = pin
 	return nil
+}
+
+// beside is what two lines of one tool say: the same, or nothing that counts.
+func (p Pin) beside(q Pin) Pin {
+	if p.equal(q) || slices.ContainsFunc(p.Rivals, q.equal) {
+		return p
+	}
+	rivals := slices.Clone(p.Rivals)
+	if rivals == nil {
+		rivals = []Pin{p}
+	}
+	rivals = append(rivals, q)
+	slices.SortFunc(rivals, func(a, b Pin) int { return bytes.Compare(a.append(nil), b.append(nil)) })
+	return Pin{Rivals: rivals}
 }
 
 // lockLine is one line and how far it was read.
@@ -290,7 +322,7 @@ func (l *lockLine) fault(problem string) error {
 func (l *lockLine) twice(about string, lines map[string]int) error {
 	kind, _, _ := strings.Cut(about, " ")
 	l.at = 0
-	return l.fault(fmt.Sprintf("line %d says something else of the same %s", lines[about], kind))
+	return l.fault(fmt.Sprintf("line %d says something else of the same %s; after a merge: %s", lines[about], kind, howToResolve))
 }
 
 // word takes what stands before the next single space.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,9 @@ func randomRecord(r *rand.Rand) Record {
 	rec := Record{ServerID: randomDigest(r), Tools: map[string]Pin{}}
 	for range r.IntN(6) {
 		rec.Tools[oddNames[r.IntN(len(oddNames))]] = randomPin(r)
+	}
+	if r.IntN(4) == 0 {
+		rec.Tools["torn"] = randomPin(r).beside(randomPin(r)).beside(randomPin(r))
 	}
 	if r.IntN(2) == 0 {
 		text := "Use it.\n\"Well\" \u2028 <&>"
@@ -180,7 +184,7 @@ func TestABadLockIsBrokenAndSaysWhere(t *testing.T) {
 		"nothing":                  {"", 1, 1, "empty"},
 		"another format":           {"mcp-gate lock 2\n", 1, 1, "want the line"},
 		"a JSON lock":              {"{}\n", 1, 1, "want the line"},
-		"an unfinished merge":      {head + server + "<<<<<<< HEAD\n", 3, 1, "merge"},
+		"an unfinished merge":      {head + server + "<<<<<<< HEAD\n", 3, 1, "an unresolved merge: keep the lines of both sides"},
 		"a word it does not know":  {head + "sever\n", 2, 1, "want one of server"},
 		"an empty line":            {head + "\n", 2, 1, "unknown word"},
 		"a cut line":               {head + server + `tool "s" "t" ` + d, 3, 78, "does not end"},
@@ -199,8 +203,6 @@ func TestABadLockIsBrokenAndSaysWhere(t *testing.T) {
 		"no domains":               {head + server + `tool "s" "t" ` + d + " read row_level\n", 3, 93, "missing"},
 		"a tool of nobody":         {head + server + `tool "z" "t" ` + d + " read row_level -\n", 3, 6, "no line of its own"},
 		"two ids of one server":    {head + server + `server "s" ` + e + "\n", 3, 1, "line 2"},
-		"two digests of one tool":  {head + server + `tool "s" "t" ` + d + " read row_level -\n" + `tool "s" "t" ` + e + " read row_level -\n", 4, 1, "line 3"},
-		"two classes of one tool":  {head + server + `tool "s" "t" ` + d + " read row_level -\n" + `tool "s" "t" ` + d + " destructive row_level -\n", 4, 1, "line 3"},
 		"findings that are none":   {head + server + `tool "s" "t" ` + d + " read row_level - despite:\n", 3, 96, "despite"},
 		"findings in disorder":     {head + server + `tool "s" "t" ` + d + " read row_level - despite:b,a\n", 3, 96, "sorted"},
 		"something after them":     {head + server + `tool "s" "t" ` + d + " read row_level - despite:b x\n", 3, 106, "should end"},
@@ -218,6 +220,59 @@ func TestABadLockIsBrokenAndSaysWhere(t *testing.T) {
 			t.Errorf("%s: got %v, want line %d, column %d and %q", name, at, tt.line, tt.col, tt.says)
 		}
 	}
+}
+
+// Of a tool that a merge left twice nothing is accepted until a person has seen it;
+// the other tools of its server are as accepted as before.
+func TestAToolThatAMergeLeftTwiceIsHeldAlone(t *testing.T) {
+	dir := t.TempDir()
+	d := NewLedger(dir+"/lock", dir+"/catalog")
+	one, two := defined(t, "s", `{"name":"torn","description":"One"}`), defined(t, "s", `{"name":"torn","description":"Two"}`)
+	whole := defined(t, "s", `{"name":"whole","description":"All"}`)
+	offer := func(tools ...Tool) Offer {
+		o := NewOffer(tools, false, "", nil)
+		o.Key, o.ServerID = "s", strings.Repeat("5", 64)
+		return o
+	}
+	if _, err := d.Take(offer(one, whole)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(dir + "/lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged := string(text) + strings.Replace(lineOf(string(text), `"torn"`), one.Digest, two.Digest, 1)
+	if err := os.WriteFile(dir+"/lock", []byte(merged), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, shown := range []Tool{one, two} {
+		j, err := d.Take(offer(shown, whole))
+		if err != nil || j.State("whole") != Accepted || j.State("torn") != Changed || !strings.Contains(j.Tools[0].Why, "several lines") || j.Tools[0].Pinned == shown.Digest {
+			t.Errorf("%s is shown: %v, %+v", shown.Description, err, j.Tools)
+		}
+	}
+	other := offer(defined(t, "t", `{"name":"beside"}`))
+	other.Key = "t"
+	if _, err := d.Take(other); err != nil { // another server's first sight writes the lock
+		t.Fatal(err)
+	}
+	l, err := d.Load()
+	if entries, lost := d.Entries(l, "s", strings.Repeat("5", 64), nil); err != nil || lost != nil || len(entries) != 1 || len(l.Servers["s"].Tools["torn"].Rivals) != 2 {
+		t.Fatalf("%v, %v: %+v of %+v", err, lost, entries, l)
+	}
+	if l, err = d.Accept(offer(two, whole), Pick{"torn", two.Digest}); err != nil || l.Judge(offer(two, whole)).State("torn") != Accepted || l.Judge(offer(one, whole)).State("torn") != Changed {
+		t.Errorf("accepted: %v, %+v", err, l)
+	}
+}
+
+// lineOf is the line of a text that has a word.
+func lineOf(text, word string) string {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) {
+			return line
+		}
+	}
+	return ""
 }
 
 func TestTheSameLineTwiceSaysNothingNew(t *testing.T) {

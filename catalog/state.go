@@ -160,6 +160,15 @@ func (l Lock) tools(o Offer, r Record, void string, first bool) []Status {
 			s.Unwaived = without(slices.Concat(t.Blocking, t.Beside), nil)
 		}
 		s.State, s.Why = standing(void, first, pinned, same, s.Unwaived)
+		if pin.Rivals != nil {
+			s.Pinned = pin.Rivals[0].Digest
+			if s.Pinned == t.Tool.Digest { // the other one is what there is to compare
+				s.Pinned = pin.Rivals[1].Digest
+			}
+			if s.State == Changed {
+				s.Why = "mcp-gate.lock has several lines of it, which differ, as a merge leaves them"
+			}
+		}
 		all = append(all, s)
 	}
 	for name, pin := range r.Tools {

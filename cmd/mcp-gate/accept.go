@@ -54,7 +54,7 @@ func (a *acceptance) replace(cfg config.Config) {
 func (a *acceptance) reload() catalog.Lock {
 	lock, err := a.ledger.Load()
 	if err != nil {
-		a.log.Error("every tool is held: the record of what was accepted cannot be read", "error", err, "try", "put mcp-gate.lock back, or remove it and look at every tool anew")
+		a.log.Error("every tool is held: the record of what was accepted cannot be read", "error", err, "try", "mend the line, or put mcp-gate.lock back as it was, then mcp-gate accept")
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,7 +130,8 @@ func (a *app) acceptCommand() *cobra.Command {
 		Short: "Look at definitions that are held back, and accept them",
 		Long: `Without a TOOL, show what is held back and why: definitions that changed since they
 were accepted, tools that came later, findings of the scanner, and tools that are
-gone. Exit code 3 if there is anything.
+gone. Exit code 3 if there is anything. A server that does not answer cannot be
+looked at: it is named with the reason, and the exit code is 1 if nothing is held.
 
 With TOOLs (server/tool, 'server/*' for all of a server, or just server for its
 instructions), or --all, show them and accept what was shown, after a yes. Once an approver key is enrolled its
@@ -179,18 +180,26 @@ func (a *app) accept(ctx context.Context, names []string, all, yes bool) (err er
 	if err != nil {
 		return err
 	}
+	unseen := e.unseen()
 	if len(names) > 0 {
 		for _, name := range names {
+			server, _, _ := strings.Cut(name, "/")
+			if i := slices.IndexFunc(unseen, func(u unseenDoc) bool { return u.Server == server }); i >= 0 {
+				return fmt.Errorf("%s cannot be looked at: %s", name, unseen[i].Why)
+			}
 			if !slices.ContainsFunc(waiting, func(h held) bool { return h.isNamed(name) }) {
 				return usage(fmt.Errorf("%q is not held back: mcp-gate accept lists what is", name))
 			}
 		}
 		waiting = slices.DeleteFunc(waiting, func(h held) bool { return !slices.ContainsFunc(names, h.isNamed) })
 	}
-	if err := a.showHeld(waiting); err != nil {
+	if err := a.showHeld(waiting, unseen); err != nil {
 		return err
 	}
 	if len(waiting) == 0 {
+		if len(unseen) > 0 {
+			return &exitError{exitFailed, nil}
+		}
 		return nil
 	}
 	if len(names) == 0 && !all {
@@ -212,15 +221,43 @@ func (a *app) accept(ctx context.Context, names []string, all, yes bool) (err er
 	return nil
 }
 
-func (a *app) showHeld(waiting []held) error {
+// unseenDoc is a server of which nobody knows whether it changed.
+type unseenDoc struct {
+	Server string `json:"server"`
+	Why    string `json:"why"`
+}
+
+// unseen are the servers that could not be looked at. Entries that are left out have
+// been told of by then.
+func (e *engine) unseen() []unseenDoc {
+	docs := []unseenDoc{}
+	for _, s := range e.pool.Status() {
+		switch {
+		case !s.Listed:
+			docs = append(docs, unseenDoc{s.Alias, serverError(s).Error()})
+		case s.Suspect != "":
+			docs = append(docs, unseenDoc{s.Alias, "what it lists now was not taken: " + s.Suspect})
+		}
+	}
+	return docs
+}
+
+func (a *app) showHeld(waiting []held, unseen []unseenDoc) error {
 	if a.json {
 		docs := []heldDoc{}
 		for _, h := range waiting {
 			docs = append(docs, h.heldDoc)
 		}
-		return a.print(map[string]any{"held": docs})
+		return a.print(map[string]any{"held": docs, "not_seen": unseen})
 	}
-	if len(waiting) == 0 {
+	for _, u := range unseen {
+		fmt.Fprintf(a.stderr, "mcp-gate: %s was not looked at: %s\n", inbox.DisplayLine(u.Server), inbox.DisplayLine(u.Why))
+	}
+	switch {
+	case len(waiting) > 0:
+	case len(unseen) > 0:
+		fmt.Fprintln(a.stdout, "nothing is held back of the servers that were looked at")
+	default:
 		fmt.Fprintln(a.stdout, "nothing is held back")
 	}
 	for i, h := range waiting {

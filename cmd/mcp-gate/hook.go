@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,7 +37,7 @@ code is 0, and the reason is on standard error.`,
 		Short: "Hand the tool catalogue to a session that starts",
 		Long: `Prints what Claude Code's SessionStart hook takes: the catalogue of accepted tools
 as context, so that the model knows their names from the start. No server is
-started. Whatever goes wrong never stops the session.`,
+started: in a home whose servers no gate has seen yet it prints nothing. Whatever goes wrong never stops the session.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := a.startHook(c.Context()); err != nil {
@@ -52,6 +53,9 @@ func (a *app) startHook(ctx context.Context) error {
 	g, err := a.offline()
 	if err != nil {
 		return err
+	}
+	if len(g.Tools().Entries()) == 0 { // a catalogue that says so would be believed after the servers have come
+		return errors.New("no tool is on record yet: the first session records what the servers have")
 	}
 	s, err := g.Open(ctx, gate.Identity{Principal: "local", Scope: policy.ScopeAdmin})
 	if err != nil {
