@@ -672,7 +672,7 @@ var (
 	farDown    = lazy.Regexp(`(?:[ \t]*\r?\n){12,}[ \t]*\S`)
 	downward   = lazy.Regexp(`(?:[ \t]*\r?\n){7,}[ \t]*\S`)
 	comment    = lazy.Regexp(`(?s)<!--(.*?)(?:-->|$)|\[//\]: ?#? ?\(([^)]*)\)|\[comment\]: ?<> ?\(([^)]*)\)|/\*(.*?)\*/`)
-	styledAway = lazy.Regexp(`(?is)(?:<[a-z]+(?: [^<>]{0,100})? hidden(?: [^<>]{0,100})?|style\s*=\s*["'][^"']{0,200}(display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0[^.]|color\s*:\s*(white|#fff(fff)?|transparent))[^<>]{0,200})>([^<]{0,400})`)
+	styledAway = lazy.Regexp(`(?is)(?:<[a-z]+(?: [^<>]{0,100})? hidden(?: [^<>]{0,100})?|style\s*=\s*["'][^"']{0,200}(display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0[^.]|color\s*:\s*(white|#fff(fff)?|transparent))[^<>]{0,200})>`)
 )
 
 // layout looks for text that is placed where nobody reads.
@@ -699,13 +699,41 @@ func (s *scanner) layout(where, text string) {
 // styled looks for text in an element that is not drawn. An example of one holds
 // no orders.
 func (s *scanner) styled(where, text string) {
-	for _, m := range styledAway().FindAllStringSubmatch(text, 16) {
-		if inner := m[len(m)-1]; orders().MatchString(inner) {
-			s.add(KindLayout, Block, where, m[0])
+	for _, at := range styledAway().FindAllStringIndex(text, 16) {
+		inner := inside(text, strings.LastIndexByte(text[:at[0]+1], '<')+1, at[1])
+		if orders().MatchString(inner) {
+			s.add(KindLayout, Block, where, text[at[0]:at[1]]+inner)
 		} else if len(inner) > 20 {
-			s.add("comment", Show, where, m[0])
+			s.add("comment", Show, where, text[at[0]:at[1]]+inner)
 		}
 	}
+}
+
+// inside is what stands in an element, its own elements too, whose name begins at one
+// place and whose tag ends at another. One that is not closed takes all of the rest.
+func inside(text string, name, from int) string {
+	nameOf := func(s string) string {
+		if i := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }); i >= 0 {
+			return s[:i]
+		}
+		return s
+	}
+	own, depth := nameOf(text[name:from]), 1
+	for i := from; i < len(text); i++ {
+		if text[i] != '<' {
+			continue
+		}
+		tag, closes := strings.CutPrefix(text[i+1:], "/")
+		switch same := strings.EqualFold(nameOf(tag), own); {
+		case same && !closes:
+			depth++
+		case same:
+			if depth--; depth == 0 {
+				return text[from:i]
+			}
+		}
+	}
+	return text[from:]
 }
 
 func (s *scanner) gaps(where, text string) {
