@@ -233,11 +233,12 @@ func firstRecord(o Offer, j Judgement, text *PinnedText) *Record {
 }
 
 func (t Offered) pin(despite []string) Pin {
-	if t.Class.Permission == 0 { // it was on record, and no longer is
+	class := t.Class
+	if class.Permission == 0 { // it was on record, and no longer is
 		f := featuresOf(t.Tool)
-		t.Class = classify(t.Tool, &f, t.trust)
+		class = classify(t.Tool, &f, t.trust)
 	}
-	return Pin{Digest: t.Tool.Digest, Permission: t.Class.Permission, Egress: t.Class.Egress, Domains: t.Class.Domains, Despite: despite}
+	return Pin{Digest: t.Tool.Digest, Permission: class.Permission, Egress: class.Egress, Domains: class.Domains, Despite: despite}
 }
 
 func pinText(text string, despite []string) *PinnedText {
