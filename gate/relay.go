@@ -83,6 +83,7 @@ func (r *relay) leave(f *flight) {
 	} else {
 		r.newest = f.older
 	}
+	f.newer, f.older = nil, nil // or who still holds f would hold all that came after it
 	if f.end != nil {
 		f.end()
 	}

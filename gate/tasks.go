@@ -73,6 +73,7 @@ func (f *flight) awaited(ctx context.Context, task json.RawMessage) (result json
 			if unheard++; unheard == maxUnheard && ctx.Err() == nil {
 				return nil, f.unknown(err.Error())
 			}
+			wait = max(wait, usualPoll)
 			continue // if ctx is over, so is the next pause
 		}
 		task, wait, unheard = next, pollOf(next), 0
@@ -121,8 +122,8 @@ func (f *flight) told(task json.RawMessage) {
 		return
 	}
 	now := Task{Poll: pollOf(task)}
-	if message := memberOf(task, "statusMessage"); message != nil && f.s.mayPass(f.server, message) {
-		now.Message = stringOf(task, "statusMessage")
+	if message := stringOf(task, "statusMessage"); message != "" {
+		now.Message = stringOf(f.s.passing(f.c, memberOnly("message", message)), "message") // as with progress
 	}
 	t.Task(now)
 }
@@ -201,7 +202,7 @@ func (f *flight) asTask(ctx context.Context, params json.RawMessage) (json.RawMe
 	params = memberOnly("taskId", id)
 	result, err := f.s.g.opts.Caller.Call(ctx, f.server, "tasks/result", params, nil)
 	if err != nil {
-		if ctx.Err() != nil {
+		if _, said := errors.AsType[*jsonrpc.Error](err); !said {
 			f.giveUp(ctx, params)
 		}
 		return nil, translated(err, f)

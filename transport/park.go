@@ -25,15 +25,15 @@ type flight struct {
 	out    chan gate.Outcome // the end; capacity 1
 	needs  chan *need        // what is to be put to the client
 	begun  chan struct{}     // closed when it is a task
-	expire *time.Timer       // ends a flight whose client does not come back
 
-	mu    sync.Mutex // guards what follows
-	x     *exchange  // who waits for it; nil while it is parked
-	tell  func(json.RawMessage)
-	terms terms
-	open  *need // what the client was asked
-	round int
-	task  *task // once the client asks for the outcome; else nil
+	mu     sync.Mutex  // guards what follows
+	expire *time.Timer // ends a flight whose client does not come back
+	x      *exchange   // who waits for it; nil while it is parked
+	tell   func(json.RawMessage)
+	terms  terms
+	open   *need // what the client was asked
+	round  int
+	task   *task // once the client asks for the outcome; else nil
 }
 
 // need is one set of requests for the client.
@@ -98,11 +98,15 @@ func (c *conn) admitFlight(f *flight) bool {
 
 func (c *conn) endFlight(f *flight) {
 	f.cancel()
+	f.mu.Lock()
 	f.expire.Stop()
+	f.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.flights, f.id)
-	c.aloft -= f.size
+	if c.flights[f.id] == f { // a task's end may be asked for twice
+		delete(c.flights, f.id)
+		c.aloft -= f.size
+	}
 }
 
 // board has the flight's messages go to x from now on.

@@ -177,6 +177,7 @@ func getTask(_ context.Context, x *exchange, ses Session) (json.RawMessage, *jso
 		if failed == nil {
 			failed = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the call has no outcome"}
 		}
+		failed = x.fittingError(failed)
 		status, name, value, f.task.Message = "failed", "error", failed.Raw(), failed.Message
 	}
 	b = f.appendTask(b, status)

@@ -3,6 +3,7 @@ package transport
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 const taskCaps = `{"extensions":{"io.modelcontextprotocol/tasks":{}},"elicitation":{}}`
@@ -44,5 +45,16 @@ func TestATaskBelongsToWhoMadeIt(t *testing.T) {
 	}
 	if got := s.modern("tools/call", `"name":"task","arguments":{}`, formCaps); strings.Contains(got.body, "taskId") {
 		t.Errorf("a task for who takes none: %+v", got)
+	}
+}
+
+// A task that is asked about in the moment in which its time is over ends once.
+func TestATaskEndsOnce(t *testing.T) {
+	c := &conn{flights: map[string]*flight{}, aloft: 5}
+	f := &flight{c: c, id: "f", size: 3, cancel: func() {}, expire: time.NewTimer(time.Hour)}
+	c.flights[f.id] = f
+	c.endFlight(f)
+	if c.endFlight(f); c.aloft != 2 || len(c.flights) != 0 {
+		t.Errorf("%d bytes of %d flights are left", c.aloft, len(c.flights))
 	}
 }
