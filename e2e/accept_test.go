@@ -17,6 +17,10 @@ func TestAnAcceptedDefinitionCountsAtOnce(t *testing.T) {
 	if got := read(); !strings.Contains(got, "refused [held]") {
 		t.Fatalf("before a person looked the call gives %s", got)
 	}
+	loaded := string(c.result(c.send("tools/call", `{"name":"load_tool","arguments":{"names":["issues/list_issues"]}}`)))
+	if !strings.Contains(loaded, "refused [held]") || !strings.Contains(loaded, "because its definition is new") || strings.Contains(loaded, "inputSchema") {
+		t.Errorf("before a person looked it is loaded: %s", loaded)
+	}
 	if out, err := exec.Command(built.gate, "--home", dir, "accept", "--yes", "issues/list_issues").CombinedOutput(); err != nil {
 		t.Fatalf("accept: %v\n%s", err, out)
 	}

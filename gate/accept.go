@@ -268,7 +268,7 @@ func (s *Session) newPrefix() prefix.Prefix {
 	parts := s.g.opts.Prefix
 	parts.Direct = s.profile.Exposure == Direct
 	at := s.look()
-	for _, e := range s.set().Entries() {
+	for _, e := range s.givenSet().Entries() {
 		if f, known := s.judged(&at, e, true); known && !f.aside && e.Raw != nil {
 			parts.Tools = append(parts.Tools, e)
 		}

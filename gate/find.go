@@ -403,7 +403,7 @@ func (s *Session) loadTools(ctx context.Context, req Request) Outcome {
 		case !mayKnow:
 			blocks = append(blocks, fmt.Sprintf("refused [%s]: %s", policy.CodeUnknown, s.unknownName(&at, name)))
 		case f.state == "held":
-			blocks = append(blocks, fmt.Sprintf("refused [%s]: %s", policy.CodeHeld, policy.CodeHeld.ForModel(policy.About{Tool: entry.ID})))
+			blocks = append(blocks, fmt.Sprintf("refused [%s]: %s", policy.CodeHeld, policy.CodeHeld.ForModel(policy.About{Tool: entry.ID, Pin: s.g.pin(entry.ID)})))
 		default:
 			blocks = append(blocks, loadHeader(f)+"\n"+string(entry.Raw))
 			loaded++

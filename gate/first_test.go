@@ -35,6 +35,34 @@ func TestServersAreWantedByTheFirstListOrCall(t *testing.T) {
 	}
 }
 
+// A list and a prefix of one session are of one moment, whichever is asked for first
+// and whatever is accepted between them: equal prefixes mean equal lists.
+func TestListAndPrefixAreOfOneMoment(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Profiles[""] = Profile{Exposure: Direct, Authority: engagement.DefaultAuthority()}
+	})
+	given := func(s *Session) (list, prefix string) {
+		raw, err := s.ListTools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw), s.Prefix().Plain()
+	}
+	before, listed, prefixed := r.open(t, Identity{}), r.open(t, Identity{}), r.open(t, Identity{})
+	list, prefix := given(before)
+	_, _ = listed.ListTools(t.Context())
+	prefixed.Prefix()
+	r.gate.Offer("hub", nil)
+	for what, s := range map[string]*Session{"the list": listed, "the prefix": prefixed} {
+		if l, p := given(s); l != list || p != prefix {
+			t.Errorf("%s was given before a change, the other after it: %s\n%s", what, l, p)
+		}
+	}
+	if l, p := given(r.open(t, Identity{})); l == list || p == prefix {
+		t.Error("the next session has nothing of the change")
+	}
+}
+
 // written is a record with one text, which Offer holds against what is offered.
 type written struct {
 	text string

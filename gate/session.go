@@ -30,9 +30,10 @@ type Session struct {
 	taint   taint         // what it has read
 	greeted sync.Once     // waits for the server; see server
 
-	listing sync.Mutex      // guards list and prefix; held while the first ones are put together
+	listing sync.Mutex      // guards list, prefix and given; held while the first ones are put together
 	list    json.RawMessage // what was given, frozen
 	prefix  *prefix.Prefix  // the same
+	given   *catalog.Set    // what both are made of: of one moment, whichever is asked for first
 
 	keeping sync.Mutex // held while its record is written, so that the newest comes last
 
@@ -259,7 +260,7 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 		s.bare = bare
 		s.mu.Unlock()
 		size := 16 << 10 // of the gate's own tools
-		for _, e := range s.set().Entries() {
+		for _, e := range s.givenSet().Entries() {
 			if s.shows(e.ID.Server) {
 				size += len(e.Raw) + 64
 			}
@@ -275,7 +276,7 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 
 // addReal adds the definitions of the servers' own tools.
 func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
-	set, v, left, at := s.set(), s.clientView(), 0, s.look()
+	set, v, left, at := s.givenSet(), s.clientView(), 0, s.look()
 	for i, e := range set.Entries() {
 		f, known := s.judged(&at, e, true)
 		if !known || e.Raw == nil || f.aside && exposure == Direct {
@@ -342,7 +343,7 @@ func (s *Session) outdated() {
 	select {
 	case <-s.changed:
 	default:
-		s.list, s.prefix = nil, nil
+		s.list, s.prefix, s.given = nil, nil, nil
 		close(s.changed)
 	}
 }
@@ -360,6 +361,14 @@ func (s *Session) noLongerBare(server string) {
 }
 
 func (s *Session) set() *catalog.Set { return s.g.set.Load() }
+
+// givenSet is the set that list and prefix are made of. Called with listing held.
+func (s *Session) givenSet() *catalog.Set {
+	if s.given == nil {
+		s.given = s.set()
+	}
+	return s.given
+}
 
 // shows reports whether a server is configured and the session's profile includes it.
 func (s *Session) shows(alias string) bool {
