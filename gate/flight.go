@@ -80,8 +80,6 @@ func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
 			continue // the client learns what came of it by trying again
 		}
 		switch kind := c.resultType(raw); {
-		case kind == "" || kind == "complete":
-			return raw, nil
 		case kind == "task" && !c.isAside():
 			return f.awaited(ctx, raw)
 		case kind == "input_required":
@@ -89,10 +87,19 @@ func (s *Session) send(ctx context.Context, c *call) (json.RawMessage, error) {
 				return nil, err
 			}
 		default:
-			return nil, fmt.Errorf("server %s answered %s with a result of the unknown type %q", f.server, c.protocolMethod(), kind)
+			return f.whole(raw)
 		}
 	}
 	return nil, fmt.Errorf("server %s still asked for more input after %d rounds", f.server, maxInputRounds)
+}
+
+// whole returns a result that is one: to a modern client any other type would say that
+// the server asks it for something, which nobody judged.
+func (f *flight) whole(raw json.RawMessage) (json.RawMessage, error) {
+	if kind := f.c.resultType(raw); kind != "" && kind != "complete" {
+		return nil, fmt.Errorf("server %s answered %s with a result of the unknown type %.50q", f.server, f.c.protocolMethod(), f.words(kind))
+	}
+	return raw, nil
 }
 
 // protocolMethod is the MCP method of a call. Policy and audit know a call of

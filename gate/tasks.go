@@ -43,6 +43,8 @@ const (
 // Asking again changes nothing, so one that is lost need not cost the result.
 const maxUnheard = 5
 
+const noWaiter = "nobody waits for it any more"
+
 // awaited waits for the end of the task that a server answered a call with, and
 // returns the result. If ctx ends, the server is told that nobody waits.
 func (f *flight) awaited(ctx context.Context, task json.RawMessage) (result json.RawMessage, err error) {
@@ -62,16 +64,16 @@ func (f *flight) awaited(ctx context.Context, task json.RawMessage) (result json
 		case <-ctx.Done():
 			pause.Stop()
 			f.giveUp(ctx, params)
-			return nil, f.unknown("nobody waits for it any more")
+			return nil, f.unknown(noWaiter)
 		}
 		next, err := f.s.g.opts.Caller.Call(ctx, f.server, "tasks/get", params, nil)
-		theirs, said := errors.AsType[*jsonrpc.Error](err)
+		_, said := errors.AsType[*jsonrpc.Error](err)
 		switch {
 		case said:
-			return nil, f.unknown(fmt.Sprintf("the server says of it: %s (code %d)", theirs.Message, theirs.Code))
+			return nil, f.taken(err)
 		case err != nil:
 			if unheard++; unheard == maxUnheard && ctx.Err() == nil {
-				return nil, f.unknown(err.Error())
+				return nil, f.taken(err)
 			}
 			wait = max(wait, usualPoll)
 			continue // if ctx is over, so is the next pause
@@ -83,6 +85,9 @@ func (f *flight) awaited(ctx context.Context, task json.RawMessage) (result json
 		}
 		if err != nil { // its task is of no use to anybody
 			f.giveUp(ctx, params)
+			if ctx.Err() != nil {
+				err = f.unknown(noWaiter)
+			}
 			return nil, err
 		}
 	}
@@ -98,7 +103,8 @@ func (f *flight) stands(ctx context.Context, task, params json.RawMessage, answe
 		}
 	case "completed":
 		if result := memberOf(task, "result"); len(result) > 0 && result[0] == '{' {
-			return true, result, nil
+			result, err := f.whole(result)
+			return true, result, err
 		}
 		return true, nil, f.unknown("it is completed, and has no result")
 	case "failed":
@@ -109,7 +115,7 @@ func (f *flight) stands(ctx context.Context, task, params json.RawMessage, answe
 	case "cancelled":
 		return true, nil, f.unknown("the server cancelled it")
 	default:
-		return false, nil, f.unknown(fmt.Sprintf("its status is %.50q", status))
+		return false, nil, f.unknown(fmt.Sprintf("its status is %.50q", f.words(status)))
 	}
 	f.told(task)
 	return false, nil, nil
@@ -121,11 +127,15 @@ func (f *flight) told(task json.RawMessage) {
 	if !ok {
 		return
 	}
-	now := Task{Poll: pollOf(task)}
-	if message := stringOf(task, "statusMessage"); message != "" {
-		now.Message = stringOf(f.s.passing(f.c, memberOnly("message", message)), "message") // as with progress
+	t.Task(Task{Message: f.words(stringOf(task, "statusMessage")), Poll: pollOf(task)})
+}
+
+// words are words of the server as far as they may leave, as with progress.
+func (f *flight) words(text string) string {
+	if text == "" {
+		return ""
 	}
-	t.Task(now)
+	return stringOf(f.s.passing(f.c, memberOnly("message", text)), "message")
 }
 
 // fed asks the client for what a task needs, and gives it to the server. What was
@@ -160,10 +170,13 @@ func (f *flight) fed(ctx context.Context, task, params json.RawMessage, answered
 		return nil
 	}
 	params, err := strictjson.Set(params, "inputResponses", responses)
-	if err == nil {
-		_, err = f.s.g.opts.Caller.Call(ctx, f.server, "tasks/update", params, nil)
+	if err != nil {
+		return err
 	}
-	return err
+	if _, err = f.s.g.opts.Caller.Call(ctx, f.server, "tasks/update", params, nil); err != nil {
+		return f.taken(err)
+	}
+	return nil
 }
 
 // runsAsTask reports whether a tool runs as a task of 2025-11-25 alone.
@@ -196,16 +209,26 @@ func (f *flight) asTask(ctx context.Context, params json.RawMessage) (json.RawMe
 		return nil, translated(err, f)
 	}
 	id := stringOf(orEmpty(memberOf(made, "task")), "taskId")
-	if id == "" {
-		return made, nil // it did without
+	switch {
+	case f.c.resultType(made) == "task": // it speaks 2026-07-28 after all
+		return f.awaited(ctx, made)
+	case id == "": // it did without
+		return f.whole(made)
 	}
 	params = memberOnly("taskId", id)
 	result, err := f.s.g.opts.Caller.Call(ctx, f.server, "tasks/result", params, nil)
-	if err != nil {
-		if _, said := errors.AsType[*jsonrpc.Error](err); !said {
-			f.giveUp(ctx, params)
-		}
+	theirs, said := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case said && theirs.Code != jsonrpc.CodeInvalidParams: // what the call without a task would have ended in
 		return nil, translated(err, f)
+	case said: // it does not know the task any more
+		return nil, f.taken(err)
+	case err != nil:
+		f.giveUp(ctx, params)
+		return nil, f.taken(err)
+	}
+	if result, err = f.whole(result); err != nil {
+		return nil, err
 	}
 	const related = "io.modelcontextprotocol/related-task" // of no use to who knows of no task
 	meta := memberOf(result, "_meta")
@@ -222,6 +245,18 @@ func (f *flight) giveUp(ctx context.Context, params json.RawMessage) {
 	if _, err := f.s.g.opts.Caller.Call(ctx, f.server, "tasks/cancel", params, nil); err != nil {
 		f.s.g.opts.Log.Debug("a task was not cancelled", "server", f.server, "error", err)
 	}
+}
+
+// taken is the error that a request about a task ended in, as that of the call: the call
+// was taken, so it may have run whatever became of the request.
+func (f *flight) taken(err error) error {
+	if theirs, said := errors.AsType[*jsonrpc.Error](err); said {
+		return f.unknown(fmt.Sprintf("asked about it, the server answers with error %d: %q", theirs.Code, f.words(theirs.Message)))
+	}
+	if known, ok := errors.AsType[Failure](err); ok && known.MayHaveRun() {
+		return err
+	}
+	return f.unknown(err.Error())
 }
 
 // unknown says that a call was taken and that it is not known what came of it.

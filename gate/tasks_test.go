@@ -17,7 +17,10 @@ import (
 // What a server says of its task, one line an answer to tasks/get, and what becomes of
 // the call.
 func TestATaskIsWaitedFor(t *testing.T) {
-	const form = `{"status":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"Sure?"}}}}`
+	formed := func(name string) string {
+		return `{"status":"input_required","inputRequests":{` + quoted(name) + `:{"method":"elicitation/create","params":{"message":"Sure?"}}}}`
+	}
+	form := formed("q")
 	tests := []struct {
 		name, made, declared string
 		says                 []string
@@ -32,6 +35,8 @@ func TestATaskIsWaitedFor(t *testing.T) {
 		{"that is lost a few times", `"working"`, "", []string{"", "", `{"status":"completed","result":{"content":[]}}`}, `{"content":[]}`, "", ""},
 		{"that is lost for good", `"working"`, "", []string{"", "", "", "", ""}, "", "unknown whether", ""},
 		{"that the server forgot", `"working"`, "", []string{`-32602`}, "", "unknown whether", ""},
+		{"whose result asks for something", `"working"`, "", []string{`{"status":"completed","result":{"resultType":"input_required","inputRequests":{}}}`}, "", "unknown type", ""},
+		{"whose server is gone when it is answered", `"working"`, anything, []string{formed("no update")}, "", "unknown whether", `tasks/cancel {"taskId":"é1"}`},
 		{"that needs a person", `"working"`, anything, []string{form, form, `{"status":"completed","result":{"content":[]}}`}, `{"content":[]}`, "",
 			`tasks/update {"taskId":"é1","inputResponses":{"q":{"action":"accept","content":{"a":"<b>"}}}}`},
 		{"that needs a person who cannot be asked", `"working"`, `{}`, []string{form}, "", "does not offer", `tasks/cancel {"taskId":"é1"}`},
@@ -59,7 +64,12 @@ func TestATaskIsWaitedFor(t *testing.T) {
 					return said, nil
 				}
 				for _, method := range []string{"tasks/update", "tasks/cancel"} {
-					c.answers["hub "+method] = func(_ context.Context, params string) (string, error) { sent = method + " " + params; return `{}`, nil }
+					c.answers["hub "+method] = func(_ context.Context, params string) (string, error) {
+						if sent = method + " " + params; strings.Contains(sent, "no update") {
+							return "", broken{false}
+						}
+						return `{}`, nil
+					}
 				}
 				out := s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/get_issue","arguments":{"n":1}}`),
 					Client: &guest{declared: tt.declared, answer: accept}})
@@ -95,26 +105,51 @@ func TestWhoGivesUpATaskSaysSo(t *testing.T) {
 // A tool that runs as a task of 2025-11-25 alone is run as one.
 func TestAToolThatRunsAsATaskAloneIsRunAsOne(t *testing.T) {
 	const tool = `{"name":"get_issue","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}`
-	tests := []struct{ name, capabilities, want string }{
-		{"as the server wants it", `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`, `{"content":[],"_meta":{"x":1}}`},
-		{"not where the server has no tasks", `{"tools":{},"tasks":{"list":{}}}`, `{"isError":true,"content":[]}`},
+	const tasks = `"tasks":{"requests":{"tools":{"call":{}}}}`
+	const asks = `{"resultType":"input_required","inputRequests":{}}`
+	tests := []struct {
+		name, capabilities, made, result string
+		lost                             error // what tasks/result ends in
+		want, error                      string
+	}{
+		{name: "as the server wants it", capabilities: tasks, result: `{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"},"x":1}}`,
+			want: `{"content":[],"_meta":{"x":1}}`},
+		{name: "not where the server has no tasks", capabilities: `"tasks":{"list":{}}`, want: `{"isError":true,"content":[]}`},
+		{name: "a task of 2026-07-28", capabilities: tasks, made: `{"resultType":"task","taskId":"t","status":"completed"}`, want: `{"content":[7]}`},
+		{name: "a result that asks for something", capabilities: tasks, result: asks, error: "unknown type"},
+		{name: "no task, but what asks for something", capabilities: tasks, made: asks, error: "unknown type"},
+		{name: "the call's own error", capabilities: tasks, lost: &jsonrpc.Error{Code: -5, Message: "no"}, error: `{"code":-5,"message":"no"}`},
+		{name: "a task that is forgotten", capabilities: tasks, lost: &jsonrpc.Error{Code: -32602, Message: "no such task"}, error: "unknown whether"},
+		{name: "a server that is down since", capabilities: tasks, lost: broken{false}, error: "unknown whether"},
+		{name: "a server that went away", capabilities: tasks, lost: broken{true}, error: `"kind":"lost","executed":"unknown"`},
 	}
 	for _, tt := range tests {
 		c, r, s := openShop(t, nil)
-		c.declared["hub"] = tt.capabilities
+		c.declared["hub"] = `{"tools":{},` + tt.capabilities + `}`
 		r.gate.Offer("hub", raws([]string{tool}))
+		cancelled := false
 		c.answers["hub tools/call"] = func(_ context.Context, params string) (string, error) {
-			if strings.Contains(params, `,"task":{}`) {
-				return `{"task":{"taskId":"t","status":"working"}}`, nil
+			switch {
+			case !strings.Contains(params, `,"task":{}`):
+				return `{"isError":true,"content":[]}`, nil
+			case tt.made != "":
+				return tt.made, nil
 			}
-			return `{"isError":true,"content":[]}`, nil
+			return `{"task":{"taskId":"t","status":"working"}}`, nil
 		}
-		c.answers["hub tasks/result"] = func(context.Context, string) (string, error) {
-			return `{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"},"x":1}}`, nil
+		c.answers["hub tasks/result"] = func(context.Context, string) (string, error) { return tt.result, tt.lost }
+		c.answers["hub tasks/get"] = func(context.Context, string) (string, error) {
+			return `{"status":"completed","result":{"content":[7]}}`, nil
 		}
+		c.answers["hub tasks/cancel"] = func(context.Context, string) (string, error) { cancelled = true; return `{}`, nil }
 		out := s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/get_issue","arguments":{}}`)})
-		if string(out.Result) != tt.want {
-			t.Errorf("%s: got %s %v", tt.name, out.Result, out.Error)
+		got := ""
+		if out.Error != nil {
+			got = string(out.Error.Raw())
+		}
+		_, unheard := tt.lost.(broken)
+		if string(out.Result) != tt.want || (tt.error == "") != (got == "") || !strings.Contains(got, tt.error) || cancelled != unheard {
+			t.Errorf("%s: got %s %s, cancelled %v", tt.name, out.Result, got, cancelled)
 		}
 	}
 }
@@ -153,6 +188,25 @@ func TestWordsAboutATaskPassAsProgressDoes(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
+}
+
+// Nor do its words about one that it knows no more of.
+func TestWordsAboutALostTaskPassAsProgressDoes(t *testing.T) {
+	const rows = "name,mail\nAnn,ann@example.com\nBob,bob@example.com\nCid,cid@example.com"
+	for _, answer := range []error{nil, &jsonrpc.Error{Code: -32602, Message: rows}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, s := openShop(t, letsOut(policy.DefaultEgress(), engagement.Metadata, policy.EgressBlock))
+			c.answers["hub tools/call"] = func(context.Context, string) (string, error) {
+				return `{"resultType":"task","taskId":"x","status":"working"}`, nil
+			}
+			c.answers["hub tasks/get"] = func(context.Context, string) (string, error) { return `{"status":` + quoted(rows) + `}`, answer }
+			c.answers["hub tasks/cancel"] = func(context.Context, string) (string, error) { return `{}`, nil }
+			out := s.Call(t.Context(), Request{Name: "call_tool", Args: json.RawMessage(`{"name":"hub/get_issue","arguments":{"n":1}}`)})
+			if got := string(out.Error.Raw()); strings.Contains(got, "ann@") || !strings.Contains(got, "unknown whether") {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
 }
 
 // A call that is over holds none of those that came after it.
