@@ -42,7 +42,7 @@ const (
 // notifications and error data into floats, so that 9007199254740993 arrives
 // as ...992; accepts duplicate names; reads bodies of any size into memory;
 // ends event lines at LF only; takes any answer on a stream for the answer,
-// whatever its id; and follows redirects with the body.
+// whatever its id; and follows redirects to wherever with the body.
 type web struct {
 	*table
 	client  *http.Client
