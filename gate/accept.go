@@ -267,7 +267,7 @@ func (s *Session) Prefix() prefix.Prefix {
 func (s *Session) newPrefix() prefix.Prefix {
 	parts := s.g.opts.Prefix
 	parts.Direct = s.profile.Exposure == Direct
-	at := s.look()
+	at := s.launched()
 	for _, e := range s.givenSet().Entries() {
 		if f, known := s.judged(&at, e, true); known && !f.aside && e.Raw != nil {
 			parts.Tools = append(parts.Tools, e)

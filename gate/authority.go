@@ -45,6 +45,14 @@ type sight struct {
 
 func (s *Session) look() sight { return sight{s: s, now: s.authorityNow()} }
 
+// launched is the sight of what the session was started for. What a prompt or the agent
+// says later moves neither its list nor its prefix.
+func (s *Session) launched() sight {
+	from := s.authority.Load().sources
+	from.Prompt, from.Engage = nil, nil
+	return sight{s: s, now: from.Combine()}
+}
+
 // left is what remains of a limit. It is nothing where the account cannot be read.
 func (at *sight) left(limit engagement.Spend) engagement.Spend {
 	if !limited(limit) {

@@ -291,8 +291,8 @@ func (s *Session) judged(at *sight, e catalog.Entry, canAsk bool) (found, bool) 
 	if !s.shows(e.ID.Server) {
 		return found{}, false
 	}
-	_, d := s.decide(context.Background(), &call{entry: &e, known: true, canAsk: canAsk, unseen: true, at: at})
-	f := found{entry: e, aside: d.OutsideSlice}
+	facts, d := s.decide(context.Background(), &call{entry: &e, known: true, canAsk: canAsk, unseen: true, at: at})
+	f := found{entry: e, aside: !facts.InSlice} // also of one that is held: what is shown does not depend on it
 	switch {
 	case d.Code == policy.CodeUnknown:
 		return found{}, false

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,6 +61,43 @@ func TestListAndPrefixAreOfOneMoment(t *testing.T) {
 	}
 	if l, p := given(r.open(t, Identity{})); l == list || p == prefix {
 		t.Error("the next session has nothing of the change")
+	}
+}
+
+// List and prefix depend on what the session was started for. What is said in it before
+// it asks for them moves no byte, nor does a tool that is held bring itself forward.
+func TestListAndPrefixAreOfTheLaunch(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Profiles[""] = Profile{Exposure: Direct, Authority: engagement.DefaultAuthority(), Reading: &engagement.Reading{
+			Act: engagement.ActAnswer, Confidence: 1, Clarity: engagement.ClarityClear, Domains: engagement.DomainsOf(engagement.DomainVCS),
+		}}
+	})
+	given := func(s *Session) (list, prefix string) {
+		raw, err := s.ListTools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw), s.Prefix().Plain()
+	}
+	list, prefix := given(r.open(t, Identity{}))
+	if strings.Contains(list, "mail_send_mail") || !strings.Contains(list, "hub_get_issue") {
+		t.Fatalf("the slice shows %s", list)
+	}
+	engaged, prompted := r.open(t, Identity{}), r.open(t, Identity{})
+	before := engaged.Engagement().Limits.RequiredDomains
+	engaged.Call(t.Context(), Request{Name: "engage", Args: json.RawMessage(`{"act":"answer","domains":["messaging"]}`)})
+	if engaged.Engagement().Limits.RequiredDomains == before || !prompted.Prompt(engagement.Reading{Act: engagement.ActAnswer, Confidence: 1}) {
+		t.Fatal("neither an engagement nor a prompt changes anything")
+	}
+	for what, s := range map[string]*Session{"engaged": engaged, "prompted": prompted} {
+		if l, p := given(s); l != list || p != prefix {
+			t.Errorf("%s first: %s\n%s", what, l, p)
+		}
+	}
+	states := map[catalog.ToolID]catalog.State{{Server: "mail", Tool: "send_mail"}: catalog.Changed}
+	r.gate.states.Store(&states)
+	if l, p := given(r.open(t, Identity{})); l != list || p != prefix {
+		t.Errorf("a tool outside the slice is held: %s\n%s", l, p)
 	}
 }
 

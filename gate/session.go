@@ -276,7 +276,7 @@ func (s *Session) newList(ctx context.Context) json.RawMessage {
 
 // addReal adds the definitions of the servers' own tools.
 func (s *Session) addReal(exposure Exposure, add func(json.RawMessage)) {
-	set, v, left, at := s.givenSet(), s.clientView(), 0, s.look()
+	set, v, left, at := s.givenSet(), s.clientView(), 0, s.launched()
 	for i, e := range set.Entries() {
 		f, known := s.judged(&at, e, true)
 		if !known || e.Raw == nil || f.aside && exposure == Direct {
