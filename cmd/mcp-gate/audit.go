@@ -103,7 +103,7 @@ func eventLine(e audit.Event) string {
 	add("%d bytes", e.ResultSize, e.ResultSize > 0)
 	add("by %s", e.Rule, e.Rule != "" && e.Verdict != "")
 	add("(%s)", e.Note, e.Note != "")
-	return strings.Join(parts, "  ")
+	return strings.TrimRight(strings.Join(parts, "  "), " ")
 }
 
 func (a *app) auditVerify() error {

@@ -90,11 +90,33 @@ func (a *app) call(ctx context.Context, name string, args json.RawMessage, profi
 		return err
 	}
 	req := gate.Request{Name: "call_tool", Args: append(wrapped, '}'), CanAsk: asks}
-	err = a.finish(ctx, e, s, s.Call(ctx, req), req)
-	if held := standingText(e.gate, id); held != "" {
-		fmt.Fprintf(a.stderr, "mcp-gate: %s is %s\n", inbox.DisplayLine(id.String()), held)
-	}
+	out, err := a.finish(ctx, e, s, s.Call(ctx, req), req)
+	a.tellStanding(e.gate, id)
+	a.tellWhy(out, id)
 	return err
+}
+
+// tellWhy names the command that says more of a refusal: its words are for a
+// model, which can alter nothing.
+func (a *app) tellWhy(out gate.Outcome, id catalog.ToolID) {
+	var r struct {
+		Meta struct {
+			Refusal struct {
+				Code     policy.Code `json:"code"`
+				Executed bool        `json:"executed"`
+			} `json:"mcp-gate/refusal"`
+		} `json:"_meta"`
+	}
+	_ = json.Unmarshal(out.Result, &r) // a result of another shape is no refusal
+	if r.Meta.Refusal.Executed {
+		return
+	}
+	switch r.Meta.Refusal.Code {
+	case policy.CodeUnknown:
+		fmt.Fprintf(a.stderr, "mcp-gate: to see which there are: mcp-gate tools ls %s\n", inbox.DisplayLine(id.Server))
+	case policy.CodeRule, policy.CodeEgress, policy.CodeScope, policy.CodeReadOnly, policy.CodeOutsideSlice:
+		fmt.Fprintf(a.stderr, "mcp-gate: to see what decided, and what would change it: mcp-gate policy explain %s --args '{...}'\n", inbox.DisplayLine(id.String()))
+	}
 }
 
 // asks reports whether questions of a call are answered here: at a terminal, and
@@ -115,11 +137,11 @@ func (a *app) enrolled() (bool, error) {
 }
 
 // finish puts a call's questions to the person and shows what comes of it.
-func (a *app) finish(ctx context.Context, e *engine, s *gate.Session, out gate.Outcome, req gate.Request) error {
+func (a *app) finish(ctx context.Context, e *engine, s *gate.Session, out gate.Outcome, req gate.Request) (gate.Outcome, error) {
 	for out.Ask != nil {
 		reply, err := a.answer(ctx, e, out.Ask)
 		if err != nil {
-			return err
+			return out, err
 		}
 		out = s.Resume(ctx, out.Ask.Ticket, reply, req)
 	}
@@ -131,7 +153,7 @@ func (a *app) finish(ctx context.Context, e *engine, s *gate.Session, out gate.O
 		}
 		fmt.Fprintf(a.stderr, "mcp-gate: to decide, at a terminal: %smcp-gate inbox approve %s, or inbox deny %[2]s\n", first, shortID(id))
 	}
-	return err
+	return out, err
 }
 
 // waitingTicket is the ticket whose stub an outcome is; "" for others.

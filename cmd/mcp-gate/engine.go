@@ -126,12 +126,17 @@ func (a *app) start(ctx context.Context, o engineOptions) (*engine, error) {
 // startSettled is start, and waits until every server has listed its tools or
 // has failed to.
 func (a *app) startSettled(ctx context.Context, o engineOptions) (*engine, error) {
+	says := o.standing
+	o.standing = true // told once below, not a line a tool
 	e, err := a.start(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.pool.Settled(ctx); err != nil {
 		return nil, errors.Join(err, e.Close())
+	}
+	if !says {
+		e.tellHeld(a.stderr)
 	}
 	return e, nil
 }

@@ -51,7 +51,7 @@ func examples(root *cobra.Command) {
 		"token ls",
 		"token rm k3v2p7aq",
 		"tools classify --catalog definitions.jsonl",
-		"tools ls issues --tokens",
+		"tools ls issues",
 		"tools scan --catalog definitions.jsonl",
 		"tools show issues/add_comment",
 		"try --yes",

@@ -266,6 +266,9 @@ func pinned(terms inbox.Terms, patterns []string, highest engagement.Permission,
 			if err != nil {
 				return p, usage(fmt.Errorf("--tools: %w", err))
 			}
+			if entry.Raw == nil {
+				return p, usage(fmt.Errorf("--tools: %v is held back, and a grant is for definitions that were accepted: mcp-gate accept %[1]v", entry.ID))
+			}
 			pattern = entry.ID.String()
 		}
 		p.terms.Tools = append(p.terms.Tools, pattern)

@@ -165,7 +165,7 @@ func (im *importing) read(args []string) error {
 			if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `/\.`) {
 				return usage(clientErr)
 			}
-			return fmt.Errorf("import: %w", err)
+			return usage(fmt.Errorf("import: %w", err))
 		}
 		var as *clients.Client
 		if im.o.as != "" {
@@ -707,7 +707,7 @@ func (im *importing) docOf(item clients.Item) importedDoc {
 	if item.Action == clients.Add || item.Action == clients.Replace {
 		doc.Waits = im.unset[catalog.Alias(item.Name)]
 		if len(s.Needs) > 0 && strings.Contains(doc.Waits, "secret ") {
-			doc.Waits = "answers to " + strings.Join(s.Needs, ", ")
+			doc.Waits = "it wants answers to " + strings.Join(s.Needs, ", ")
 		}
 	}
 	return doc

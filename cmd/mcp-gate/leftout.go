@@ -23,6 +23,19 @@ func (e *engine) tellLeftOut(stderr io.Writer, o engineOptions) {
 	}
 }
 
+// tellHeld says in one line that tools are held.
+func (e *engine) tellHeld(stderr io.Writer) {
+	held := 0
+	for _, entry := range e.gate.Tools().Entries() {
+		if standingText(e.gate, entry.ID) != "" {
+			held++
+		}
+	}
+	if held > 0 {
+		fmt.Fprintf(stderr, "mcp-gate: held back: %s; mcp-gate accept shows which and why\n", many(held, "tool"))
+	}
+}
+
 // noServer says why there is no server of this name; nil where there is one.
 func noServer(cfg config.Config, alias string) error {
 	if _, ok := cfg.Server(alias); ok {

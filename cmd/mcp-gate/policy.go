@@ -80,12 +80,13 @@ func (a *app) policyExplain(ctx context.Context, name, args string, who gate.Ide
 	if id, err := catalog.ParseToolID(name); err == nil {
 		only = catalog.Alias(id.Server)
 	}
-	e, err := a.startSettled(ctx, engineOptions{only: only, exposure: gate.Meta})
+	e, err := a.startSettled(ctx, engineOptions{only: only, exposure: gate.Meta, standing: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	if _, ok, err := e.gate.Tools().Find(name); err == nil && !ok {
+	entry, ok, err := e.gate.Tools().Find(name)
+	if err == nil && !ok {
 		if only != "" {
 			if err := cmp.Or(noServer(e.cfg, only), e.settled(ctx, only)); err != nil {
 				return err
@@ -103,9 +104,11 @@ func (a *app) policyExplain(ctx context.Context, name, args string, who gate.Ide
 		return usage(err)
 	}
 	if a.json {
-		return a.print(why)
+		err = a.print(why)
+	} else {
+		_, err = fmt.Fprint(a.stdout, why)
 	}
-	_, err = fmt.Fprint(a.stdout, why)
+	a.tellStanding(e.gate, entry.ID)
 	return err
 }
 
@@ -182,8 +185,12 @@ func (a *app) policyReplay(ctx context.Context, file string, last int) (err erro
 	for _, s := range report.Shifts {
 		fmt.Fprintf(a.stdout, "%6d  %s -> %s\n", s.Count, s.Then, s.Now)
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s in %s; questions a day: %.1f then, %.1f under this policy, and up to %d in all depend on arguments that were not kept\n",
-		many(len(report.Rows), "call"), many(report.Days, "day"), report.WasADay, report.PerDay, report.MayAsk)
+	more := ""
+	if report.MayAsk > 0 {
+		more = fmt.Sprintf(", and up to %d in all depend on arguments that were not kept", report.MayAsk)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s in %s; questions a day: %.1f then, %.1f under this policy%s\n",
+		many(len(report.Rows), "call"), many(report.Days, "day"), report.WasADay, report.PerDay, more)
 	return err
 }
 

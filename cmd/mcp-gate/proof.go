@@ -20,7 +20,11 @@ type proofDoc struct {
 
 // withinReach is what no key prevents where agents run as the user that the
 // gate belongs to; docs/approval.md has the whole list and what shows each.
-const withinReach = "an agent that runs as this user can read and change what the gate keeps, and call servers without it; it cannot sign with your key"
+const (
+	withinReach = "an agent that runs as this user can read and change what the gate keeps, and call servers without it"
+	beforeAKey  = withinReach + "; it can enrol a key of its own as well, while there is none"
+	besideAKey  = withinReach + "; it cannot sign with your key"
+)
 
 // proof looks at keys, database and configuration with the eyes of this
 // process. A boundary is only there where the system keeps this user out of
@@ -33,7 +37,7 @@ func (a *app) proof(h config.Home) (doc proofDoc, err error) {
 		}
 	}
 	if _, err := os.Stat(h.Keys()); errors.Is(err, os.ErrNotExist) {
-		return proofDoc{Level: inbox.L0, Why: "no approver key is enrolled, so what a client answers is all the proof there can be: mcp-gate approver enroll makes one", Within: withinReach}, nil
+		return proofDoc{Level: inbox.L0, Why: "no approver key is enrolled, so what a client answers is all the proof there can be: mcp-gate approver enroll makes one", Within: beforeAKey}, nil
 	}
 	if doc.Boundary {
 		doc.Level, doc.Why = inbox.L2, "the gate's keys, database and folder belong to another user, and this one cannot open them"
@@ -44,8 +48,9 @@ func (a *app) proof(h config.Home) (doc proofDoc, err error) {
 		return doc, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	doc.Within = withinReach
+	doc.Within = besideAKey
 	if doc.Level = ring.Reach(); doc.Level == inbox.L0 {
+		doc.Within = beforeAKey
 		doc.Why = "no approver key is enrolled, so what a client answers is all the proof there can be: mcp-gate approver enroll makes one"
 		return doc, nil
 	}

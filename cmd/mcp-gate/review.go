@@ -141,5 +141,6 @@ func (a *app) reviewUndo(ctx context.Context, prefix string) (err error) {
 	if err != nil {
 		return err
 	}
-	return a.finish(ctx, e, s, out, gate.Request{CanAsk: true})
+	_, err = a.finish(ctx, e, s, out, gate.Request{CanAsk: true})
+	return err
 }

@@ -126,7 +126,7 @@ func (a *app) showConfigured(servers []configuredDoc) error {
 		case c.Disabled:
 			fmt.Fprintf(w, "  %s\tdisabled\n", c.Alias)
 		default:
-			fmt.Fprintf(w, "  %s\t%s\tby %s\n", c.Alias, c.Preset, c.PresetFrom)
+			fmt.Fprintf(w, "  %s\tpreset %s\tby %s\n", c.Alias, c.Preset, c.PresetFrom)
 		}
 	}
 	return w.Flush()

@@ -130,17 +130,28 @@ func (a *app) toolsFind(query, file string, top int) error {
 	}
 	var entries []catalog.Entry
 	docs := []toolDoc{}
-	for _, hit := range g.Tools().Search(query) {
+	set := g.Tools()
+	hits := set.Search(query)
+	for _, hit := range hits {
 		if len(entries) < top {
 			entries = append(entries, hit.Entry)
 			docs = append(docs, docOf(g, hit.Entry, catalog.DirectName(hit.Entry.ID)))
 		}
 	}
+	fit := set.FitOf(query, hits)
 	if a.json {
-		return a.print(map[string]any{"tools": docs})
+		return a.print(map[string]any{"tools": docs, "fits": fit.Fits})
 	}
-	if len(entries) == 0 {
+	switch {
+	case fit.NoTool:
+		fmt.Fprintf(a.stderr, "mcp-gate: there is no tool %q%s\n", query, nearest(set, query))
+	case len(entries) == 0:
 		fmt.Fprintln(a.stderr, "mcp-gate: no accepted tool does that: mcp-gate tools ls lists them all, those of new servers too")
+	case !fit.Fits:
+		fmt.Fprintln(a.stderr, "mcp-gate: no accepted tool clearly does that; these come nearest")
+	}
+	for _, note := range fit.Notes() {
+		fmt.Fprintln(a.stderr, "mcp-gate: "+note)
 	}
 	return a.toolTable(g, entries)
 }
@@ -179,6 +190,13 @@ func standingText(g *gate.Gate, id catalog.ToolID) string {
 		return ""
 	}
 	return inbox.DisplayLine(fmt.Sprintf("%v: %s: mcp-gate accept %v", state, reason, id))
+}
+
+// tellStanding says why a tool is held and what to do, where it is.
+func (a *app) tellStanding(g *gate.Gate, id catalog.ToolID) {
+	if held := standingText(g, id); held != "" {
+		fmt.Fprintf(a.stderr, "mcp-gate: %s is %s\n", inbox.DisplayLine(id.String()), held)
+	}
 }
 
 // serverDoc is a server in JSON output.
@@ -236,7 +254,7 @@ func (a *app) toolsList(ctx context.Context, only string) (err error) {
 	case left > 0:
 		fmt.Fprintf(a.stderr, "mcp-gate: of %s in %s none can be used: the lines above say why\n", many(left, "server"), e.home.Config())
 	default:
-		fmt.Fprintf(a.stderr, "mcp-gate: no servers are configured: write {\"servers\": {...}} into %s\n", e.home.Config())
+		fmt.Fprintf(a.stderr, "mcp-gate: no servers are configured: write {\"mcpServers\": {...}} into %s, or take them over: mcp-gate import\n", e.home.Config())
 	}
 	return nil
 }
@@ -441,17 +459,13 @@ func (a *app) toolsTokens(ctx context.Context) (err error) {
 	if a.json {
 		return a.print(map[string]any{"estimate": true, "direct": direct, "gated": gated, "servers": servers})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, of := range servers {
-		fmt.Fprintf(w, "%d\t  %s\t\n", of.Tokens, of.Server)
+		fmt.Fprintf(a.stdout, "%8d  %s\n", of.Tokens, of.Server)
 		for _, t := range of.Tools {
-			fmt.Fprintf(w, "%d\t    %s\t\n", t.Tokens, t.ID)
+			fmt.Fprintf(a.stdout, "%8d    %s\n", t.Tokens, inbox.DisplayLine(t.ID))
 		}
 	}
-	fmt.Fprintf(w, "%d\t  all of them listed directly\t\n%d\t  the gate's toolbox\t\n", direct, gated)
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	fmt.Fprintf(a.stdout, "%8d  all of them listed directly\n%8d  the gate's toolbox\n", direct, gated)
 	_, err = fmt.Fprintln(a.stdout, "tokens, estimated: within about 4 % of a tokenizer's count on real definitions")
 	return err
 }

@@ -152,7 +152,7 @@ func (d *demo) show(s tryStep) {
 	if s.Sent != nil {
 		fmt.Fprintf(d.a.stdout, "   > %s\n", s.Sent)
 	}
-	for line := range strings.Lines(clipped(s.Got, 14, 150)) {
+	for line := range strings.Lines(clipped(s.Got, 14, 180)) {
 		fmt.Fprintf(d.a.stdout, "   %s\n", strings.TrimRight(line, "\n"))
 	}
 }
@@ -297,7 +297,7 @@ func (d *demo) read(ctx context.Context) (tryStep, error) {
 }
 
 func (d *demo) write(ctx context.Context) (tryStep, error) {
-	s := tryStep{Name: "write", Says: "A write that a later call can put back runs too"}
+	s := tryStep{Name: "write", Says: "A write that takes nothing away runs too"}
 	s, r, err := d.tool(ctx, s, "call_tool", `{"name":"issues/add_comment","arguments":{"number":22,"body":"Looked at through the gate."}}`)
 	if err != nil || r.IsError {
 		return s, err

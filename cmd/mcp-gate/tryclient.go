@@ -149,6 +149,7 @@ func (d *demo) answer(message string) (string, error) {
 			return "", err
 		}
 		if err != nil && line == "" {
+			fmt.Fprintln(d.a.stderr) // the prompt has a line of its own
 			return "", fmt.Errorf("nobody answered: run try in a terminal, or with --yes")
 		}
 		if strings.TrimSpace(line) == "yes" {
