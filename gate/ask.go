@@ -217,10 +217,12 @@ func (s *Session) view(ctx context.Context, c *call, d policy.Decision) inbox.Vi
 		Definition: inbox.Definition{State: inbox.DefinitionAccepted, Digest: c.entry.Digest},
 		Last:       last,
 		Rule:       inbox.Rule{Name: d.Rule, Where: d.By.Source.String(), Reason: d.Reason()},
-		GoesTo:     s.g.server(c.entry.ID.Server).Place,
 		Undo:       s.undoText(c, d), Undoes: c.undoes,
 		Fallback: fallback, Wait: s.wait(),
 		Level: s.need(c),
+	}
+	if c.local == nil { // else the gate answers, and its server hears nothing of it
+		v.GoesTo = s.g.server(c.entry.ID.Server).Place
 	}
 	if usual := inbox.Level(policy.LeastLevel(c.entry.Class.Permission)); v.Level < usual {
 		v.LoweredFrom = usual
