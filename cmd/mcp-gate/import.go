@@ -18,6 +18,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/clients"
@@ -117,11 +118,8 @@ func (a *app) importServers(args []string, o importOptions) error {
 			return err
 		}
 	}
-	for _, err := range im.failed {
-		fmt.Fprintf(a.stderr, "mcp-gate: %v\n", err)
-	}
 	if len(im.failed) > 0 {
-		return &exitError{exitUsage, nil}
+		return &exitError{exitUsage, errors.Join(im.failed...)}
 	}
 	return nil
 }
@@ -575,10 +573,10 @@ func (im *importing) askOne(in *bufio.Reader, server string, q clients.Input) (s
 	return value, allowed(q, value)
 }
 
-// printable drops what would steer a terminal.
+// printable drops what would steer a terminal, or turn the order of what it shows.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
+		if unicode.In(r, unicode.Cc, unicode.Cf) {
 			return -1
 		}
 		return r
