@@ -108,10 +108,10 @@ looked for among the accepted tools of your servers, none of which is started. W
 			return a.toolsFind(strings.Join(args, " "), file+batch, top)
 		},
 	}
-	find.Flags().StringVar(&batch, "batch", "", "file with queries, a line each")
+	find.Flags().StringVar(&batch, "batch", "", `file with queries, a line each: {"qid":1,"query":"read a file"}`)
 	find.Flags().Var(atLeast{&top, 1}, "top", "how many tools a query")
 	for _, c := range []*cobra.Command{classify, scan, find} {
-		c.Flags().StringVar(&file, "catalog", "", "file with tool definitions, a line each")
+		c.Flags().StringVar(&file, "catalog", "", "file with tool definitions, a line each, as a server lists them, with \"server\" beside \"name\"")
 	}
 	return []*cobra.Command{classify, find, scan}
 }
@@ -130,28 +130,17 @@ func (a *app) toolsFind(query, file string, top int) error {
 	}
 	var entries []catalog.Entry
 	docs := []toolDoc{}
-	set := g.Tools()
-	hits := set.Search(query)
-	for _, hit := range hits {
+	for _, hit := range g.Tools().Search(query) {
 		if len(entries) < top {
 			entries = append(entries, hit.Entry)
 			docs = append(docs, docOf(g, hit.Entry, catalog.DirectName(hit.Entry.ID)))
 		}
 	}
-	fit := set.FitOf(query, hits)
 	if a.json {
-		return a.print(map[string]any{"tools": docs, "fits": fit.Fits})
+		return a.print(map[string]any{"tools": docs})
 	}
-	switch {
-	case fit.NoTool:
-		fmt.Fprintf(a.stderr, "mcp-gate: there is no tool %q%s\n", query, nearest(set, query))
-	case len(entries) == 0:
+	if len(entries) == 0 {
 		fmt.Fprintln(a.stderr, "mcp-gate: no accepted tool does that: mcp-gate tools ls lists them all, those of new servers too")
-	case !fit.Fits:
-		fmt.Fprintln(a.stderr, "mcp-gate: no accepted tool clearly does that; these come nearest")
-	}
-	for _, note := range fit.Notes() {
-		fmt.Fprintln(a.stderr, "mcp-gate: "+note)
 	}
 	return a.toolTable(g, entries)
 }
