@@ -376,11 +376,17 @@ func (f *features) effect() finding {
 	if ran, ok := f.byPayload(out); ok {
 		out = ran
 	}
+	if out.class < engagement.Destructive && out.class != 0 && destructive().MatchString(f.text) {
+		out = finding{class: engagement.Destructive, verb: out.verb, why: "it calls itself destructive"}
+	}
 	return f.byAdmission(f.byDestination(out))
 }
 
 // undoing is where a tool of many uses says that one of them takes away.
 var undoing = sieve.Regexp(`\b(delet(e|es|ing)|remov(e|es|ing)|destroy(s|ing)?|purg(e|es|ing)|revok(e|es|ing))\b`)
+
+// destructive is where a tool says of itself what annotations may keep silent about.
+var destructive = sieve.Regexp(`\bthis (tool |action |operation |call |command )?(is|will be) (a |an )?([a-z]+ and |highly |very |potentially )?destructive\b|\(destructive\b|\bdestructive (action|operation)[.!:]|^\W*destructive\b`)
 
 // vague reports whether a finding rests on a verb that says little by itself.
 func (f finding) vague() bool { return !f.ruled && (f.verb == "" || lex().verbs[f.verb].soft) }
@@ -468,6 +474,9 @@ func (f *features) byName() finding {
 			return finding{class: engagement.Read, verb: f.name[n-1], why: fmt.Sprintf("its name ends in %q", f.name[n-1]), strong: false}
 		}
 		return finding{}
+	}
+	if first := lex().verbs[f.name[0]]; lex().verbs[f.name[head]].class == engagement.Read && first.class > engagement.Read && !first.soft && len(f.lead.verbs) > 0 && f.lead.verbs[0] == f.name[0] && !f.lead.weak {
+		head, strong = 0, true // "close_debug_session" closes one
 	}
 	if v := lex().verbs[f.name[head]]; v.class > engagement.Read && !v.always && f.readsOnly() {
 		if i := slices.IndexFunc(f.name, func(w string) bool { return w == "get" || w == "fetch" || w == "retrieve" }); i > head && !joining[f.name[i-1]] {
@@ -709,7 +718,7 @@ var (
 	savers       = wordSet("download export convert generate create render save capture screenshot record extract transform transcribe trace")
 	handsOver    = sieve.Regexp(`\b(returns?|gets?|retrieves?|contents?|base64|urls?|links?|text|transcript|json|csv|string|bytes|logs?|data)\b`)
 	toDisk       = sieve.Regexp(`\b(saves?|writes?|downloads?|exports?|saved|written|exported|downloaded) (it |them |the |a |an |[a-z]+ ){0,4}(to|into|as|in|on) (a |an |the |your |local |[a-z]+'s? )*([a-z]+ ){0,2}(local|disk|file|directory|folder|path|filesystem|specified|workspace|computer)|\bto (an? )?(local )?([a-z]+ )?(file|disk)\b|\bto (an?|the|your) local (directory|folder)\b|\blocal (file )?path\b`)
-	changesFiles = sieve.Regexp(`\b(updates|overwrites|modifies|rewrites|edits) (the |existing |your )?files?\b`)
+	changesFiles = sieve.Regexp(`\b(updates|overwrites|modifies|rewrites|edits) (the |existing |your )?files?\b|\bwrites? (the|its|all) [a-z]+ (back )?(to|into) (the|your) ([a-z]+ )?files?\b`)
 	alsoSaves    = sieve.Regexp(`\b(and|then) (saves?|writes?|stores?) [a-z ]{0,30}(to|into|in|as) [a-z' ]{0,24}(file|disk|folder|directory)\b`)
 )
 
