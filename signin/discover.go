@@ -236,7 +236,7 @@ func (g *guard) provider(ctx context.Context, issuer string) (provider, error) {
 		}
 		return g.checked(doc, issuer)
 	}
-	return provider{}, fmt.Errorf("authorization server %s does not describe itself", u.Redacted())
+	return provider{}, fmt.Errorf("authorization server %s does not describe itself: if the server takes a token that you have, write it into headers.Authorization of its entry", u.Redacted())
 }
 
 // checked holds an authorization server's description to what signing in needs.

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,7 +199,11 @@ func knownCommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	c.SuggestionsMinimumDistance = 2
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+	near := c.SuggestionsFor(args[0])
+	slices.SortStableFunc(near, func(x, y string) int { // what begins so comes first
+		return cmp.Compare(strings.Index(y, args[0]), strings.Index(x, args[0]))
+	})
+	if len(near) > 0 {
 		return fmt.Errorf("unknown command %q: did you mean %q?", args[0], near[0])
 	}
 	return fmt.Errorf("unknown command %q", args[0])
