@@ -177,7 +177,7 @@ func peersOf(line []byte) []Tool {
 // FindLines reads a catalog of tool definitions, one a line, and a batch of
 // {"qid","query","corpus"?}, and writes {"qid","ranked","scope"} for each query
 // in order: the ids of the best hits, at most top of them, and the scope state
-// of those hits where everything may run. A query with a corpus searches only
+// of those hits where everything may run, outside_domain where none fits. A query with a corpus searches only
 // the tools whose "corpora" name it.
 func FindLines(catalog, batch io.Reader, w io.Writer, top int) error {
 	f := finder{byID: map[ToolID]json.RawMessage{}, sets: map[string]*Set{}}
@@ -200,7 +200,9 @@ func FindLines(catalog, batch io.Reader, w io.Writer, top int) error {
 		if q.QID == nil {
 			q.QID = json.RawMessage("null")
 		}
-		hits := f.set(q.Corpus).Search(q.Query)
+		set := f.set(q.Corpus)
+		hits := set.Search(q.Query)
+		fits := set.FitOf(q.Query, hits).Fits
 		hits = hits[:min(len(hits), max(top, 0))]
 		out := append(append([]byte(`{"qid":`), q.QID...), `,"ranked":[`...)
 		for i, h := range hits {
@@ -209,15 +211,15 @@ func FindLines(catalog, batch io.Reader, w io.Writer, top int) error {
 			}
 			out = append(out, f.byID[h.Entry.ID]...)
 		}
-		return append(out, `],"scope":"`+scopeOf(hits)+`"}`...), nil, nil
+		return append(out, `],"scope":"`+scopeOf(hits, fits)+`"}`...), nil, nil
 	})
 	return errors.Join(bad, err)
 }
 
-// scopeOf is the scope state of hits that may all run.
-func scopeOf(hits []Hit) string {
+// scopeOf is the scope state of hits that may all run, if any of them fits.
+func scopeOf(hits []Hit, fits bool) string {
 	switch {
-	case len(hits) == 0:
+	case !fits:
 		return "outside_domain"
 	case slices.ContainsFunc(hits, func(h Hit) bool { return h.Entry.Class.Permission > engagement.Read }):
 		return "can_execute"

@@ -291,7 +291,7 @@ func (p *plain) search(query string) []Hit {
 			}
 		}
 		if score > 0 {
-			hits = append(hits, Hit{e, score})
+			hits = append(hits, Hit{Entry: e, Score: score})
 		}
 	}
 	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })

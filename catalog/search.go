@@ -10,20 +10,27 @@ import (
 // addresses and takes the query apart into needs. search_score.go scores each
 // need against the index that search_index.go builds of a set's tools: by the
 // words of stem.go, what families.go knows them to stand for, and what kind of
-// act is wished for. Search here leaves out what fits too little, adds up, and
-// favours servers that have more for a query of several needs.
+// act is wished for. Search here leaves out what fits too little, adds up,
+// favours servers that have more for a query of several needs, and says which
+// of the needs each tool fits. search_fit.go puts what fits none into words.
 
 // Hit is a tool found for a query. Scores of one query compare with each
 // other and with nothing else.
 type Hit struct {
 	Entry Entry
 	Score float64
+	fits  met
 }
 
 const (
 	leastFound   = 0.17 // of a need's weight that its best hit must have, or nothing fits
 	leastCovered = 0.03 // that every hit must have
 	leastOfBest  = 0.1  // of the best hit's score
+
+	// A tool fits a need that it has half of, or so much of in words that tell
+	// something. One that has less is the nearest there is, and may be far.
+	halfCovered = 0.5
+	leastScore  = 2.5
 
 	mostQuery = 2000 // bytes of a query that are read
 
@@ -35,20 +42,25 @@ const (
 // is always first. A query of several needs finds tools for each of them. What
 // shares too little with the query is not found: nothing fits is an answer.
 func (s *Set) Search(query string) []Hit {
-	if len(query) > mostQuery {
-		query = strings.ToValidUTF8(query[:mostQuery], "")
-	}
+	query = asRead(query)
 	ix := s.index()
 	sc := ix.scratch.Get().(*scores)
 	defer ix.scratch.Put(sc)
 	parts := needs(plainly(query))
-	for _, p := range parts {
+	for i, p := range parts {
 		ix.score(sc, p.text)
 		ix.favour(sc, wishClass(wishOf(p.text)), actOf(p.text))
 		best, found := sc.best()
 		for _, e := range sc.touched {
 			if v := sc.of[e]; found >= leastFound && sc.covered[e] >= leastCovered && v >= leastOfBest*best {
 				sc.merge(e, p.merge(float64(v), float64(best), len(parts)))
+				half := sc.covered[e] >= halfCovered
+				if (half || v >= leastScore) && (sc.about[e] || !sc.object) {
+					sc.fits[e].some |= 1 << i
+					if half {
+						sc.fits[e].half |= 1 << i
+					}
+				}
 			}
 		}
 		sc.reset()
@@ -58,15 +70,17 @@ func (s *Set) Search(query string) []Hit {
 	}
 	for e, bonus := range s.named(query) {
 		sc.merge(e, bonus)
+		sc.fits[e].some |= wholeQuery
+		sc.fits[e].half |= wholeQuery
 	}
 	hits := sc.top()
 	slices.SortFunc(hits, func(a, b int32) int { return cmp.Or(cmp.Compare(sc.sum[b], sc.sum[a]), cmp.Compare(a, b)) })
 	out := make([]Hit, len(hits))
 	for i := range out {
-		out[i] = Hit{s.entries[hits[i]], sc.sum[hits[i]]}
+		out[i] = Hit{s.entries[hits[i]], sc.sum[hits[i]], sc.fits[hits[i]]}
 	}
 	for _, e := range sc.merged {
-		sc.sum[e] = 0
+		sc.sum[e], sc.fits[e] = 0, met{}
 	}
 	sc.merged = sc.merged[:0]
 	return out
@@ -107,6 +121,8 @@ func (s *Set) named(query string) map[int32]float64 {
 // for every tool. All are zero between uses.
 type scores struct {
 	of, covered []float32 // of the need at hand
+	about       []bool    // whether a tool has more of it than its verb
+	object      bool      // whether there is more
 	touched     []int32
 	wanted      []float32 // how much the need at hand is for a term
 	asked       []int32   // the terms that it is for
@@ -114,13 +130,14 @@ type scores struct {
 	payees      []int32
 	sum         []float64 // of the query
 	merged      []int32
+	fits        []met
 	leading     [][leaders]float64 // a server's highest sums, highest first
 	words       []word             // of the need at hand
 	analyzer    *analyzer
 }
 
 func newScores(n, terms, servers int) *scores {
-	return &scores{of: make([]float32, n), covered: make([]float32, n), paid: make([]float32, n), wanted: make([]float32, terms), sum: make([]float64, n), leading: make([][leaders]float64, servers), analyzer: newAnalyzer()}
+	return &scores{of: make([]float32, n), covered: make([]float32, n), about: make([]bool, n), paid: make([]float32, n), wanted: make([]float32, terms), sum: make([]float64, n), fits: make([]met, n), leading: make([][leaders]float64, servers), analyzer: newAnalyzer()}
 }
 
 func (sc *scores) merge(e int32, v float64) {
@@ -172,7 +189,7 @@ func (sc *scores) top() []int32 {
 
 func (sc *scores) reset() {
 	for _, e := range sc.touched {
-		sc.of[e], sc.covered[e] = 0, 0
+		sc.of[e], sc.covered[e], sc.about[e] = 0, 0, false
 	}
 	for _, t := range sc.asked {
 		sc.wanted[t] = 0

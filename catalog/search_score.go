@@ -86,10 +86,14 @@ func (ix *index) score(sc *scores, text string) {
 		return
 	}
 	clear(seen)
+	act := headVerb(terms)
+	sc.object = false
 	for j, t := range terms {
 		if !seen[t.stem] {
 			seen[t.stem] = true
-			ix.group(sc, t, total)
+			object := j != act && t.keep == 1
+			sc.object = sc.object || object && !ix.isProper(t.stem, text)
+			ix.group(sc, t, total, object)
 		}
 		if j > 0 && !seen[terms[j-1].stem+" "+t.stem] {
 			seen[terms[j-1].stem+" "+t.stem] = true
@@ -97,10 +101,14 @@ func (ix *index) score(sc *scores, text string) {
 		}
 	}
 	ix.phrases(sc, terms, total)
-	if asksTheWeb(text) {
-		for _, name := range kinds().web {
-			if n, ok := ix.find(name); ok {
+	asks := asksTheWeb(text)
+	for _, name := range kinds().web {
+		if n, ok := ix.find(name); ok {
+			if asks {
 				ix.sum(sc, n, webWeight, webCovers)
+			}
+			for _, p := range ix.postings[n] {
+				sc.about[p.entry] = sc.of[p.entry] > 0 // the web has something about anything
 			}
 		}
 	}
@@ -109,6 +117,23 @@ func (ix *index) score(sc *scores, text string) {
 	for _, e := range sc.touched {
 		sc.of[e] *= float32(math.Sqrt(float64(min(1, sc.covered[e]))))
 	}
+}
+
+// headVerb is the place of the first verb among the words of a need, -1 for none.
+func headVerb(terms []word) int {
+	return slices.IndexFunc(terms, func(t word) bool { return actWord(t.stem) })
+}
+
+// actWord reports whether a stem is a verb's, or stands for one in another language.
+func actWord(t string) bool {
+	return kinds().verbStems[t] || slices.ContainsFunc(kinds().related[t], func(r relative) bool { return r.weight == tongueWeight && kinds().verbStems[r.stem] })
+}
+
+// isProper reports whether a word that no tool has is written as a name in the text:
+// of a person or a place, which is an argument.
+func (ix *index) isProper(stem, text string) bool {
+	_, known := ix.terms[stem]
+	return !known && stem[0] < utf8.RuneSelf && strings.Contains(text, " "+strings.ToUpper(stem[:1])+stem[1:max(1, len(stem)-1)])
 }
 
 // weightOf is how much a word of a query tells. One that no tool has tells what
@@ -131,29 +156,14 @@ func (ix *index) weightOf(w word) float32 {
 
 // group adds a word and what it stands for. A tool is paid for the best of
 // them only, so that one with five synonyms does not beat one with the word.
-func (ix *index) group(sc *scores, asked word, total float32) {
-	t, covers, own := asked.stem, ix.weightOf(asked)/total, asked.keep
-	type way struct {
-		term   int32
-		weight float32
-	}
-	var ways []way
-	if n, ok := ix.terms[t]; ok {
-		ways = append(ways, way{n, 1})
-	}
-	for _, r := range kinds().related[t] {
-		if n, ok := ix.find(r.stem); ok {
-			ways = append(ways, way{n, r.weight})
-		}
-	}
-	if len(ways) == 0 {
-		for _, n := range ix.otherEndings(t) {
-			ways = append(ways, way{n, endingWeight})
-		}
-	}
-	for _, w := range ways {
+func (ix *index) group(sc *scores, asked word, total float32, object bool) {
+	covers, own := ix.weightOf(asked)/total, asked.keep
+	for _, w := range ix.ways(asked.stem) {
 		sc.want(w.term, w.weight)
 		for _, p := range ix.postings[w.term] {
+			if object {
+				sc.about[p.entry] = true
+			}
 			v := own * w.weight * ix.idf[w.term] * p.weight * (saturation + 1) / (p.weight + saturation)
 			before := sc.paid[p.entry]
 			if v > before {
@@ -171,6 +181,31 @@ func (ix *index) group(sc *scores, asked word, total float32) {
 		sc.paid[e] = 0
 	}
 	sc.payees = sc.payees[:0]
+}
+
+// way is a term that a word is found by.
+type way struct {
+	term   int32
+	weight float32
+}
+
+// ways are the word itself, what it stands for, or else its other endings.
+func (ix *index) ways(t string) []way {
+	var ways []way
+	if n, ok := ix.terms[t]; ok {
+		ways = append(ways, way{n, 1})
+	}
+	for _, r := range kinds().related[t] {
+		if n, ok := ix.find(r.stem); ok {
+			ways = append(ways, way{n, r.weight})
+		}
+	}
+	if len(ways) == 0 {
+		for _, n := range ix.otherEndings(t) {
+			ways = append(ways, way{n, endingWeight})
+		}
+	}
+	return ways
 }
 
 // otherEndings are terms that differ from t in their last letters only, for a

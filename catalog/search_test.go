@@ -50,6 +50,67 @@ func TestNothingFitsIsAnAnswer(t *testing.T) {
 	}
 }
 
+func TestWhatDoesNotFitIsSaid(t *testing.T) {
+	set := labelled(t)
+	files := NewSet(slices.DeleteFunc(slices.Clone(set.Entries()), func(e Entry) bool { return e.ID.Server != "fs" && e.ID.Server != "git" }))
+	for _, want := range []struct {
+		set    *Set
+		query  string
+		fits   bool
+		unsaid string
+		unmet  string
+		noTool bool
+	}{
+		{files, "search files", true, "", "", false},
+		{files, "delete", true, "", "", false},
+		{files, "find a hairdresser", false, "hairdresser", "", false},
+		{files, "what is the temperature in Oslo", false, "", "", false}, // nothing is found
+		{files, "create a folder in Oslo", true, "", "", false},          // the name is an argument
+		{files, "查询天气", false, "查询天气", "", false},
+		{files, "read the file and book a flight to Rome", true, "", "book a flight to Rome", false},
+		{files, "read the file and delete it", true, "", "", false},
+		{files, "read_fiel", false, "", "", true},
+		{files, "gitlab/create_issue", false, "", "", true},
+		{set, "gitlab/create_isue", true, "", "", true},
+		{set, "github/create_issue", true, "", "", false},
+		{set, "order a pizza", true, "", "", false},
+	} {
+		f := want.set.FitOf(want.query, want.set.Search(want.query))
+		if f.Fits != want.fits || strings.Join(f.Unsaid, " ") != want.unsaid || strings.Join(f.Unmet, "|") != want.unmet || f.NoTool != want.noTool {
+			t.Errorf("%q: %+v, want %+v", want.query, f, want)
+		}
+	}
+	if f := set.FitOf("read a file", nil); f.Fits || f.Unsaid != nil {
+		t.Errorf("no hits: %+v", f)
+	}
+	// Of requests in people's words few are told wrongly that nothing fits.
+	served, wrong := 0, 0
+	eachRow(t, "queries.jsonl", func(row queryRow, _ []byte) {
+		served++
+		if !set.FitOf(row.Query, set.Search(row.Query)).Fits {
+			wrong++
+		}
+	})
+	// And of the same requests, put to tools for other things, most are told so.
+	var left, foreign, told int
+	eachRow(t, "queries.jsonl", func(row queryRow, _ []byte) {
+		for _, w := range row.Want {
+			if strings.HasPrefix(w, "fs/") || strings.HasPrefix(w, "git") {
+				left++
+				return
+			}
+		}
+		foreign++
+		if !files.FitOf(row.Query, files.Search(row.Query)).Fits {
+			told++
+		}
+	})
+	t.Logf("wrongly told that nothing fits: %d of %d; rightly: %d of %d", wrong, served, told, foreign)
+	if share(wrong, served) > .03 || share(told, foreign) < .7 || foreign < 100 {
+		t.Errorf("%d of %d served requests are told that nothing fits, and %d of %d others", wrong, served, told, foreign)
+	}
+}
+
 func TestSearchDoesNotDependOnOrder(t *testing.T) {
 	entries := labelled(t).Entries()
 	queries := []string{"send a message", "read a file and then email it", "delete", "weather in Oslo", "list"}

@@ -257,11 +257,14 @@ func (s *Session) findTools(ctx context.Context, req Request) Outcome {
 	}
 	s.g.await(ctx, s.g.opts.FirstFind, s.aliases()...)
 	var hits []found
+	var seen []catalog.Hit
 	near := 0 // how many fit about as well as the best; only these count for the scope
 	var best float64
 	at := s.look()
-	for _, h := range s.set().Search(query) {
+	set := s.set()
+	for _, h := range set.Search(query) {
 		if f, ok := s.judged(&at, h.Entry, req.CanAsk); ok {
+			seen = append(seen, h)
 			if hits = append(hits, f); len(hits) == 1 {
 				best = h.Score
 			}
@@ -270,10 +273,18 @@ func (s *Session) findTools(ctx context.Context, req Request) Outcome {
 			}
 		}
 	}
-	state := scopeState(hits[:near])
+	fit := set.FitOf(query, seen)
+	state := policy.OutsideDomain
+	if fit.Fits {
+		state = scopeState(hits[:near])
+	}
+	says := fitSentence(state, fit, len(hits) > 0)
+	if fit.NoTool {
+		says += ". " + s.noTool(&at, query)
+	}
 	page := hits[min(from, len(hits)):]
 	page = page[:min(len(page), max(1, min(limit, findMost)))]
-	out := findResult(page, from, len(hits), state)
+	out := findResult(page, from, len(hits), state, fit, says)
 	s.note("find_tools", fmt.Sprintf("%d found, %s", len(hits), state))
 	return Outcome{Result: out}
 }
@@ -337,9 +348,18 @@ var scopeSentences = map[policy.ScopeState]string{
 	policy.OutsideDomain: "no tool here fits: say so, or try other words",
 }
 
+// fitSentence tells a model what the tools found are to it.
+func fitSentence(state policy.ScopeState, fit catalog.Fit, found bool) string {
+	says := scopeSentences[state]
+	if found && !fit.Fits {
+		says = "no tool here clearly fits; these are the nearest: use one only if its definition does what you need, else say so, or try other words"
+	}
+	return strings.Join(append([]string{says}, fit.Notes()...), ". ")
+}
+
 // findResult writes one page, as text and as structured content, within the bound. A
 // page that is not the last has the cursor of the next.
-func findResult(page []found, from, total int, state policy.ScopeState) json.RawMessage {
+func findResult(page []found, from, total int, state policy.ScopeState, fit catalog.Fit, says string) json.RawMessage {
 	var text strings.Builder
 	list := []byte(`{"tools":[`)
 	n := 0
@@ -350,7 +370,7 @@ func findResult(page []found, from, total int, state policy.ScopeState) json.Raw
 		if f.aside {
 			line += " (outside the work at hand)"
 		}
-		if n > 0 && text.Len()+len(line) > findBytes/2 { // the other half is the same again, structured
+		if n > 0 && text.Len()+len(line)+len(says) > findBytes/2 { // the other half is the same again, structured
 			break
 		}
 		text.WriteString(line + "\n")
@@ -363,13 +383,31 @@ func findResult(page []found, from, total int, state policy.ScopeState) json.Raw
 		list = strictjson.AppendString(list, purpose)
 		list = append(list, '}')
 	}
-	fmt.Fprintf(&text, "%s: %s", state, scopeSentences[state])
-	list = fmt.Appendf(list, `],"scope":"%s","total":%d`, state, total)
+	fmt.Fprintf(&text, "%s: %s", state, says)
+	list = fmt.Appendf(list, `],"scope":"%s","fits":%t,"total":%d`, state, fit.Fits, total)
+	list = appendStrings(list, "unsaid", fit.Unsaid)
+	list = appendStrings(list, "unmet", fit.Unmet)
 	if next := from + n; next < total {
 		fmt.Fprintf(&text, ". %d more: cursor %q", total-next, strconv.Itoa(next))
 		list = fmt.Appendf(list, `,"next_cursor":"%d"`, next)
 	}
 	return textResult(false, []string{text.String()}, append(list, '}'))
+}
+
+// appendStrings appends a member with a list, where there is one.
+func appendStrings(to []byte, member string, all []string) []byte {
+	for i, s := range all {
+		if i == 0 {
+			to = fmt.Appendf(to, `,"%s":[`, member)
+		} else {
+			to = append(to, ',')
+		}
+		to = strictjson.AppendString(to, s)
+	}
+	if len(all) > 0 {
+		to = append(to, ']')
+	}
+	return to
 }
 
 // loadTools gives definitions byte for byte, each under a line that says what becomes of
@@ -436,6 +474,15 @@ func (s *Session) unknownName(at *sight, name string) string {
 		}
 		return fmt.Sprintf("%v is not called by its own name here: give it to call_tool, or to call_tool_read, as \"name\"", e.ID)
 	}
+	text := s.noTool(at, name)
+	if s.profile.Exposure == Transparent {
+		return text + ". tools/list names those there are"
+	}
+	return text + ". find_tools finds one by what it does"
+}
+
+// noTool says that nothing has a name, why, and what has one like it.
+func (s *Session) noTool(at *sight, name string) string {
 	text := fmt.Sprintf("there is no tool %q", name)
 	if why := s.whyUnknown(name); why != nil {
 		text += ": " + why.Error()
@@ -443,10 +490,7 @@ func (s *Session) unknownName(at *sight, name string) string {
 	if near := s.nearest(at, name); len(near) > 0 {
 		text += ". The nearest are " + strings.Join(near, ", ")
 	}
-	if s.profile.Exposure == Transparent {
-		return text + ". tools/list names those there are"
-	}
-	return text + ". find_tools finds one by what it does"
+	return text
 }
 
 // nearest are the nearest names among those that this session may know of.
