@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/mcp-gate/mcp-gate/audit"
+	"github.com/mcp-gate/mcp-gate/config"
+	"github.com/mcp-gate/mcp-gate/inbox"
 	"github.com/mcp-gate/mcp-gate/internal/ids"
 	"github.com/mcp-gate/mcp-gate/policy"
 	"github.com/mcp-gate/mcp-gate/transport"
@@ -131,11 +134,25 @@ func (a *app) tokenAdd(token transport.Token) error {
 	if err := a.recordToken(tokenNote("added", token)); err != nil {
 		return errors.Join(err, t.Remove(id)) // a token that nobody can see came about is none
 	}
+	a.tellNoProfile(token.Profiles)
 	if a.json {
 		return a.print(map[string]string{"id": id, "token": plain})
 	}
 	_, err = fmt.Fprintln(a.stdout, plain)
 	return err
+}
+
+// tellNoProfile names profiles of a token that the configuration does not have.
+func (a *app) tellNoProfile(names []string) {
+	_, cfg, _, err := a.load()
+	if err != nil {
+		return // the gate that would serve them says what is wrong
+	}
+	for _, name := range names {
+		if name != "*" && !slices.ContainsFunc(cfg.Profiles, func(p config.Profile) bool { return p.Name == name }) {
+			fmt.Fprintf(a.stderr, "mcp-gate: there is no profile %q in the configuration; until there is, the token does not open /mcp/p/%[1]s\n", inbox.DisplayLine(name))
+		}
+	}
 }
 
 func (a *app) tokenList() error {
