@@ -130,17 +130,28 @@ func (a *app) toolsFind(query, file string, top int) error {
 	}
 	var entries []catalog.Entry
 	docs := []toolDoc{}
-	for _, hit := range g.Tools().Search(query) {
+	set := g.Tools()
+	hits := set.Search(query)
+	for _, hit := range hits {
 		if len(entries) < top {
 			entries = append(entries, hit.Entry)
 			docs = append(docs, docOf(g, hit.Entry, catalog.DirectName(hit.Entry.ID)))
 		}
 	}
+	fit := set.FitOf(query, hits)
 	if a.json {
-		return a.print(map[string]any{"tools": docs})
+		return a.print(map[string]any{"tools": docs, "fits": fit.Fits, "notes": append([]string{}, fit.Notes()...)})
 	}
-	if len(entries) == 0 {
+	switch {
+	case fit.NoTool:
+		fmt.Fprintf(a.stderr, "mcp-gate: there is no tool %q%s\n", query, nearest(set, query))
+	case len(entries) == 0:
 		fmt.Fprintln(a.stderr, "mcp-gate: no accepted tool does that: mcp-gate tools ls lists them all, those of new servers too")
+	case !fit.Fits:
+		fmt.Fprintln(a.stderr, "mcp-gate: no accepted tool clearly does that; these come nearest")
+	}
+	for _, note := range fit.Notes() {
+		fmt.Fprintln(a.stderr, "mcp-gate: "+note)
 	}
 	return a.toolTable(g, entries)
 }
