@@ -175,14 +175,16 @@ func (st *stdio) request(work, lasting context.Context, m jsonrpc.Message) *json
 }
 
 // terms finds the rules for a request. One that names a modern revision, or
-// that only modern revisions have, brings its own. For any other the handshake
-// comes first; before it only ping is served, as the legacy revisions say.
+// that only modern revisions have, brings its own, unless the handshake was made
+// and it brings none. For any other the handshake comes first; before it only
+// ping is served, as the legacy revisions say.
 func (st *stdio) terms(method string, p params) (terms, *jsonrpc.Error) {
 	d, e := readDeclared(p)
 	if e != nil {
 		return terms{}, e
 	}
-	if isModernOnly(method) || d.has && !isLegacy(d.version) {
+	t, ok := st.c.legacyTerms()
+	if isModernOnly(method) && (d.has || !ok) || d.has && !isLegacy(d.version) {
 		return d.modernTerms()
 	}
 	if method == "initialize" {
@@ -192,7 +194,6 @@ func (st *stdio) terms(method string, p params) (terms, *jsonrpc.Error) {
 		}
 		return t, e
 	}
-	t, ok := st.c.legacyTerms()
 	if !ok && method != "ping" {
 		return terms{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 			Message: "send initialize first, or name the protocol version in _meta as " + version2026 + " does"}
