@@ -86,7 +86,7 @@ func (a *app) status(ctx context.Context) error {
 		proof.Within = "" // there is nothing yet that anybody could get at
 	}
 	proof.show(a.stdout)
-	return a.showConfigured(configured(cfg))
+	return a.showConfigured(configured(cfg), docs)
 }
 
 // statusOf asks gates for their status. One that does not answer is left out and told of.
@@ -112,12 +112,21 @@ func (a *app) showGates(docs []*statusDoc) error {
 	return nil
 }
 
-func (a *app) showConfigured(servers []configuredDoc) error {
+// showConfigured shows the servers that no gate above has shown.
+func (a *app) showConfigured(servers []configuredDoc, gates []*statusDoc) error {
 	if len(servers) == 0 {
 		_, err := fmt.Fprintln(a.stdout, "no server is configured: mcp-gate import takes over what your clients have")
 		return err
 	}
-	fmt.Fprintln(a.stdout, "configured:")
+	servers = slices.DeleteFunc(servers, func(c configuredDoc) bool {
+		return slices.ContainsFunc(gates, func(d *statusDoc) bool {
+			return slices.ContainsFunc(d.Servers, func(s serverDoc) bool { return s.Alias == c.Alias }) && len(c.Errors) == 0
+		})
+	})
+	if len(servers) == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.stdout, whether(len(gates) > 0, "configured, and in no gate that runs:", "configured:"))
 	w := tabwriter.NewWriter(a.stdout, 2, 0, 2, ' ', 0)
 	for _, c := range servers {
 		switch {
@@ -168,7 +177,14 @@ func (a *app) showGate(d *statusDoc) error {
 	}
 	w := tabwriter.NewWriter(a.stdout, 2, 0, 2, ' ', 0)
 	for _, s := range d.Servers {
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s connection\t%s\n", s.Alias, s.State, many(s.Tools, "tool"), s.Preset, s.Connection, inbox.DisplayLine(s.LastError))
+		fmt.Fprintf(w, "  %s\t%s\t%s\tpreset %s", s.Alias, s.State, many(s.Tools, "tool"), s.Preset)
+		if s.Connection == config.ConnectionSession.String() {
+			fmt.Fprint(w, "\ta connection for each session")
+		}
+		if s.LastError != "" {
+			fmt.Fprintf(w, "\t%s", inbox.DisplayLine(s.LastError))
+		}
+		fmt.Fprintln(w)
 	}
 	return w.Flush()
 }
