@@ -50,8 +50,10 @@ const (
 	KindTooLong   = "too-long" // nobody looked at all of it
 )
 
-// kindMismatch is an effect that the name does not speak of.
-const kindMismatch = "mismatch"
+const (
+	kindMismatch = "mismatch" // an effect that the name does not speak of
+	kindAsked    = "asked"    // what a parameter asks for and the tool does not speak of
+)
 
 // mostScanned is how many bytes of a definition are looked at. The longest real
 // ones known have a third of it; what a server hides behind it is held.
@@ -72,7 +74,7 @@ func Scan(t Tool, peers []Tool) []Finding {
 
 func scan(t Tool, f *features, peers []Tool) []Finding {
 	name := f.byName()
-	s := scanner{writes: name.class > engagement.Read}
+	s := scanner{writes: name.class > engagement.Read, discloses: disclosing().MatchString(strings.Join(f.name, " ") + " " + strings.ToLower(f.first))}
 	if len(t.Raw) > mostScanned {
 		s.add(KindTooLong, Block, "", fmt.Sprintf("%d bytes, of which the first %d were looked at", len(t.Raw), mostScanned))
 	}
@@ -87,8 +89,12 @@ type scanner struct {
 	seen  map[seen]bool
 	read  map[string]bool // texts that were graded: schemas repeat themselves
 
-	writes bool // the tool's name says that it has an effect
+	writes    bool // the tool's name says that it has an effect
+	discloses bool // its name or first sentence speaks of what a conversation or a sign-in holds
 }
+
+// disclosing are the tools that have a use for what was said, or for a secret.
+var disclosing = sieve.Regexp(`conversation|chat|messag|dialog|memor|transcript|hand(ing)? ?(off|over)|agent|assistant|llm|model|prompt|feedback|summar|histor|context|reason|think|thought|bug|report|auth|log ?in|sign|secret|vault|key|token|password|credential|account|session|cookie|clipboard|system|host|environment`)
 
 // seen is what one definition is told of once.
 type seen struct{ kind, where string }
@@ -251,8 +257,12 @@ func (s *scanner) graded(where, text string) {
 	}
 	s.read[plain] = true
 	for kind, at := range poisonsIn(plain) {
-		if kind != kindMismatch || !s.writes {
+		switch {
+		case kind == kindMismatch && s.writes:
+		case kind != kindAsked:
 			s.add(kind, Show, where, around(plain, at[0], at[1]))
+		case !s.discloses && strings.HasPrefix(where, "/inputSchema/"):
+			s.add("exfiltration", Show, where, around(plain, at[0], at[1]))
 		}
 	}
 }
@@ -286,10 +296,12 @@ func unless(plain string, pattern *regexp.Regexp, denial sieve.Pattern) []int {
 	return nil
 }
 
-// speaksToModel reports whether a text has a graded pattern.
+// speaksToModel reports whether a text has a graded pattern, wherever it stands.
 func speaksToModel(text string) bool {
-	for range poisonsIn(folded(text)) {
-		return true
+	for kind := range poisonsIn(folded(text)) {
+		if kind != kindAsked {
+			return true
+		}
 	}
 	return false
 }
