@@ -203,7 +203,7 @@ func (p *lockParser) read(text string) error {
 	return nil
 }
 
-const howToResolve = "keep the lines of both sides, but one a server and one a tool, without the marks, then see mcp-gate accept"
+const howToResolve = "keep the lines of both sides without the marks, one for each server and one for each tool, then look at mcp-gate accept"
 
 func (p *lockParser) line(l lockLine) error {
 	for _, mark := range []string{"<<<<<<<", "=======", ">>>>>>>", "|||||||"} {

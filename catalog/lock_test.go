@@ -184,7 +184,7 @@ func TestABadLockIsBrokenAndSaysWhere(t *testing.T) {
 		"nothing":                  {"", 1, 1, "empty"},
 		"another format":           {"mcp-gate lock 2\n", 1, 1, "want the line"},
 		"a JSON lock":              {"{}\n", 1, 1, "want the line"},
-		"an unfinished merge":      {head + server + "<<<<<<< HEAD\n", 3, 1, "an unresolved merge: keep the lines of both sides"},
+		"an unfinished merge":      {head + server + "<<<<<<< HEAD\n", 3, 1, "an unresolved merge: keep the lines of both sides without the marks"},
 		"a word it does not know":  {head + "sever\n", 2, 1, "want one of server"},
 		"an empty line":            {head + "\n", 2, 1, "unknown word"},
 		"a cut line":               {head + server + `tool "s" "t" ` + d, 3, 78, "does not end"},
@@ -250,6 +250,10 @@ func TestAToolThatAMergeLeftTwiceIsHeldAlone(t *testing.T) {
 		if err != nil || j.State("whole") != Accepted || j.State("torn") != Changed || !strings.Contains(j.Tools[0].Why, "several lines") || j.Tools[0].Pinned == shown.Digest {
 			t.Errorf("%s is shown: %v, %+v", shown.Description, err, j.Tools)
 		}
+	}
+	classes := Record{ServerID: strings.Repeat("5", 64), Tools: map[string]Pin{"torn": Pin{Digest: one.Digest, Permission: engagement.Read}.beside(Pin{Digest: one.Digest, Permission: engagement.Destructive})}}
+	if j := (Lock{Servers: map[string]Record{"s": classes}}).Judge(offer(one)); j.State("torn") != Changed || !strings.Contains(j.Tools[0].Why, "in its class") {
+		t.Errorf("one definition with two classes: %+v", j.Tools)
 	}
 	other := offer(defined(t, "t", `{"name":"beside"}`))
 	other.Key = "t"

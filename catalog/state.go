@@ -166,7 +166,7 @@ func (l Lock) tools(o Offer, r Record, void string, first bool) []Status {
 				s.Pinned = pin.Rivals[1].Digest
 			}
 			if s.State == Changed {
-				s.Why = "mcp-gate.lock has several lines of it, which differ, as a merge leaves them"
+				s.Why = "mcp-gate.lock has several lines of it that differ" + pin.differIn() + ", as a merge leaves them"
 			}
 		}
 		all = append(all, s)
@@ -194,6 +194,17 @@ func standing(void string, first, pinned, same bool, findings []string) (State, 
 		return Changed, "it is not what was accepted"
 	}
 	return New, "it came after its server was accepted"
+}
+
+// differIn says that rivals are one definition with several classes, which no diff of it
+// would show.
+func (p Pin) differIn() string {
+	for _, r := range p.Rivals {
+		if r.Digest != p.Rivals[0].Digest {
+			return ""
+		}
+	}
+	return " in its class"
 }
 
 func judgeText(o Offer, pinned *PinnedText, void string, first bool) TextStatus {

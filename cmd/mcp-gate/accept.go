@@ -30,6 +30,7 @@ type acceptance struct {
 	mu      sync.Mutex               // guards what follows
 	servers map[string]config.Server // by alias
 	lock    catalog.Lock
+	broken  string                    // why it cannot be read, as it was told last
 	judged  map[string]catalog.Record // by alias, the record that its offer was judged by
 }
 
@@ -53,13 +54,27 @@ func (a *acceptance) replace(cfg config.Config) {
 
 func (a *acceptance) reload() catalog.Lock {
 	lock, err := a.ledger.Load()
-	if err != nil {
+	if a.isNews(err) {
 		a.log.Error("every tool is held: the record of what was accepted cannot be read", "error", err, "try", "mend the line, or put mcp-gate.lock back as it was, then mcp-gate accept")
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.lock = lock
 	return lock
+}
+
+// isNews reports whether a lock cannot be read for another reason than last time: it is
+// read for each server.
+func (a *acceptance) isNews(err error) bool {
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	told := a.broken == why
+	a.broken = why
+	return err != nil && !told
 }
 
 func (a *acceptance) Known(alias string) (entries []catalog.Entry, text string, bare bool) {
@@ -95,10 +110,10 @@ func (a *acceptance) recorded(alias string, entries func(catalog.Lock, config.Se
 
 func (a *acceptance) Offer(alias string, o catalog.Offer) (catalog.Judgement, []catalog.Entry, string) {
 	j, err := a.ledger.Take(o)
-	if err != nil {
+	lock := a.reload()
+	if err != nil && lock.Broken == nil { // else it is told of already
 		a.log.Error("what a server offers could not be recorded", "server", alias, "error", err)
 	}
-	lock := a.reload()
 	a.mu.Lock()
 	a.judged[alias] = lock.Servers[a.servers[alias].Key]
 	a.mu.Unlock()
@@ -266,7 +281,7 @@ func (a *app) showHeld(waiting []held, unseen []unseenDoc) error {
 			continue // once, below the last of them
 		}
 		for _, c := range h.Changes {
-			fmt.Fprintf(a.stdout, "    %s\n", strings.ReplaceAll(c, "\n", "\n    "))
+			fmt.Fprintf(a.stdout, "    %s\n", strings.ReplaceAll(strings.TrimSuffix(c, "\n"), "\n", "\n    "))
 		}
 		for _, f := range h.Findings {
 			fmt.Fprintf(a.stdout, "    %v %s at %s: %s\n", f.Tier, f.Kind, catalog.Visible(f.Where), catalog.Visible(f.Text))
