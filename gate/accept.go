@@ -141,7 +141,7 @@ func (g *Gate) compared(s *Server, tools []catalog.Tool) offering {
 	if j.Instructions.State == catalog.Accepted {
 		now.whole = j.Instructions.Text
 	}
-	fresh := 0 // tools that are held now and were not held before
+	var fresh []catalog.Status // tools that are held now and were not held before
 	known := map[catalog.ToolID]bool{}
 	for _, e := range entries {
 		known[e.ID] = true
@@ -151,18 +151,16 @@ func (g *Gate) compared(s *Server, tools []catalog.Tool) offering {
 		if st.State != catalog.Accepted {
 			now.why[st.ID] = st.Why
 		}
-		if g.opts.Quiet || st.State == catalog.Accepted || st.State == before[st.ID] {
-			// nothing to say, or nothing new
-		} else if fresh++; fresh <= toldOf {
-			g.opts.Log.Warn("a tool is held back", "tool", st.ID.String(), "state", st.State, "why", st.Why, "try", "mcp-gate accept "+st.ID.String())
+		if st.State != catalog.Accepted && st.State != before[st.ID] {
+			fresh = append(fresh, st)
 		}
 		if !known[st.ID] {
 			// Its name may be told; no other word of a stranger's.
 			now.entries = append(now.entries, catalog.Entry{Tool: catalog.Tool{ID: st.ID}})
 		}
 	}
-	if fresh > toldOf {
-		g.opts.Log.Warn("more tools are held back", "server", s.Alias, "tools", fresh-toldOf, "try", "mcp-gate accept")
+	if len(fresh) > 0 && !g.opts.Quiet { // accept says of each why
+		g.opts.Log.Warn("tools are held back", "server", s.Alias, "tools", len(fresh), "first", fresh[0].ID.String(), "state", fresh[0].State, "why", fresh[0].Why, "try", "mcp-gate accept")
 	}
 	return now
 }

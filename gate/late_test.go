@@ -130,11 +130,14 @@ func TestAListThatIsHeldIsToldOfOnceAndInPart(t *testing.T) {
 	for i := range 500 {
 		list = append(list, fmt.Appendf(nil, `{"name":"t%d"}`, i), json.RawMessage(`{"name":7}`))
 	}
-	for i, want := range []int{2*toldOf + 2, toldOf + 1} { // what is no tool is told of again
+	for i, want := range []int{toldOf + 2, toldOf + 1} { // what is no tool is told of again
 		text.Reset()
 		r.gate.Offer("hub", list)
 		if lines := bytes.Count(text.Bytes(), []byte("\n")); lines != want {
 			t.Errorf("list %d: %d lines, want %d:\n%.500s", i+1, lines, want, text.Bytes())
+		}
+		if got := strings.Contains(text.String(), `msg="tools are held back" server=hub tools=500 first=hub/t0 state=new`); got != (i == 0) {
+			t.Errorf("list %d: told of what is held: %v", i+1, got)
 		}
 	}
 }

@@ -323,7 +323,11 @@ func (s *Session) Undo(ctx context.Context, id string, canAsk bool) (Outcome, er
 		return Outcome{}, fmt.Errorf("undo %s: %w", e.ID, err)
 	}
 	restored, restoreErr := keeper.Restore(e.Copy)
-	done := audit.Event{Kind: audit.Outcome, Outcome: audit.OK, Note: fmt.Sprintf("%s of %s: %d files", e.ID, e.Tool, len(restored))}
+	files := "files"
+	if len(restored) == 1 {
+		files = "file"
+	}
+	done := audit.Event{Kind: audit.Outcome, Outcome: audit.OK, Note: fmt.Sprintf("%s of %s: %d %s", e.ID, e.Tool, len(restored), files)}
 	if restoreErr != nil {
 		done.Outcome, done.ErrorCode = audit.Error, "drift"
 	}

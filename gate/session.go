@@ -66,7 +66,11 @@ func (g *Gate) Open(ctx context.Context, who Identity) (*Session, error) {
 		return nil, err
 	}
 	s.take(given)
-	note := fmt.Sprintf("opened: scope %v, profile %q, exposure %s", who.Scope, who.Profile, s.profile.Exposure)
+	note := fmt.Sprintf("opened: scope %v", who.Scope)
+	if who.Profile != "" {
+		note += fmt.Sprintf(", profile %q", who.Profile)
+	}
+	note += fmt.Sprintf(", exposure %s", s.profile.Exposure)
 	if who.Parent != "" {
 		note += ", for " + who.Parent
 	}

@@ -85,7 +85,7 @@ func (d Decision) notes(o Outcome) []string {
 		{d.Cut, "the result will be cut to what may leave"},
 		{d.Checkpoint, "a copy is taken before it runs"},
 		{d.NoWayBack, "there is no way back"},
-		{d.Elevate, "goes beyond the policy's flags, this once"},
+		{d.Elevate, "the policy does not open class " + d.About.Class.String() + " (" + flagOf(d.About.Class) + "): a yes opens it for this call alone"},
 		{d.Grant != "", "spends grant " + d.Grant},
 	} {
 		if note.holds {
@@ -103,6 +103,14 @@ func (d Decision) notes(o Outcome) []string {
 		notes = append(notes, ref.String()+" looks at arguments that are not known")
 	}
 	return notes
+}
+
+// flagOf is the key of the policy's flag that opens a class.
+func flagOf(class engagement.Permission) string {
+	if class == engagement.SourceFileWrite {
+		return "allow_source_writes"
+	}
+	return "allow_destructive"
 }
 
 // fix is one change that takes away the ground of a decision.

@@ -190,7 +190,8 @@ change   edit or remove rules[0] (config.jsonc:10:3) -> run
 	c.CheckpointBefore, c.FirstWrite = true, true
 	got = Explain(rules, q, c).String()
 	for _, want := range []string{
-		"note     the result will be cut to what may leave\n", "note     there is no way back\n", "note     goes beyond the policy's flags, this once\n",
+		"note     the result will be cut to what may leave\n", "note     there is no way back\n",
+		"note     the policy does not open class destructive (allow_destructive): a yes opens it for this call alone\n",
 		"note     spends grant g_1\n", "note     rules[0] (config.jsonc:10:3) looks at arguments that are not known\n",
 	} {
 		if !strings.Contains(got, want) {
