@@ -376,6 +376,9 @@ func (f *features) effect() finding {
 	if ran, ok := f.byPayload(out); ok {
 		out = ran
 	}
+	if out.class == engagement.Read && inPassing().MatchString(strings.ToLower(f.first)) {
+		out = finding{class: engagement.Destructive, verb: out.verb, why: "what its description says that it does in passing"}
+	}
 	if out.class < engagement.Destructive && out.class != 0 && destructive().MatchString(f.text) {
 		out = finding{class: engagement.Destructive, verb: out.verb, why: "it calls itself destructive"}
 	}
@@ -384,6 +387,9 @@ func (f *features) effect() finding {
 
 // undoing is where a tool of many uses says that one of them takes away.
 var undoing = sieve.Regexp(`\b(delet(e|es|ing)|remov(e|es|ing)|destroy(s|ing)?|purg(e|es|ing)|revok(e|es|ing))\b`)
+
+// inPassing is an effect on others that stands behind a comma: ", posting a button to their chat".
+var inPassing = sieve.Regexp(`, ?(and |then )?(posting|sending|emailing|messaging|notifying|publishing|deleting|removing) (a|an|the|it|them|its|any|all|every)\b`)
 
 // destructive is where a tool says of itself what annotations may keep silent about.
 var destructive = sieve.Regexp(`\bthis (tool |action |operation |call |command )?(is|will be) (a |an )?([a-z]+ and |highly |very |potentially )?destructive\b|\(destructive\b|\bdestructive (action|operation)[.!:]|^\W*destructive\b`)
