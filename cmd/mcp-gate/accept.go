@@ -141,8 +141,9 @@ func (a *acceptance) changed() []string {
 func (a *app) acceptCommand() *cobra.Command {
 	var all, yes bool
 	c := &cobra.Command{
-		Use:   "accept [TOOL...]",
-		Short: "Look at definitions that are held back, and accept them",
+		Use:     "accept [TOOL...]",
+		Example: "  mcp-gate accept files/write_file",
+		Short:   "Look at definitions that are held back, and accept them",
 		Long: `Without a TOOL, show what is held back and why: definitions that changed since they
 were accepted, tools that came later, findings of the scanner, and tools that are
 gone. Exit code 3 if there is anything. A server that does not answer cannot be

@@ -28,7 +28,8 @@ What that proves, and what it does not, is said in docs/approval.md.`,
 	var label, by string
 	enroll := &cobra.Command{
 		Use: "enroll", Short: "Make a key under a passphrase; a second one needs the passphrase of the first",
-		Args: cobra.NoArgs,
+		Example: "  mcp-gate approver enroll --label laptop",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withDesk(c.Context(), func(ctx context.Context, d *desk) error { return a.approverEnroll(ctx, d, label, by) })
 		},
@@ -37,7 +38,8 @@ What that proves, and what it does not, is said in docs/approval.md.`,
 	enroll.Flags().StringVar(&by, "by", "", "the enrolled key that signs (default any that the passphrase opens)")
 	remove := &cobra.Command{
 		Use: "remove KEY", Short: "Take a key off the list; any enrolled key may sign that",
-		Args: cobra.ExactArgs(1),
+		Example: "  mcp-gate approver remove laptop",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withDesk(c.Context(), func(ctx context.Context, d *desk) error { return a.approverRemove(ctx, d, args[0], by) })
 		},
@@ -45,7 +47,8 @@ What that proves, and what it does not, is said in docs/approval.md.`,
 	remove.Flags().StringVar(&by, "by", "", "the enrolled key that signs (default any that the passphrase opens)")
 	c.AddCommand(enroll, remove, &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the enrolled keys",
-		Args: cobra.NoArgs,
+		Example: "  mcp-gate approver list",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withDesk(c.Context(), func(_ context.Context, d *desk) error { return a.approverList(d) })
 		},

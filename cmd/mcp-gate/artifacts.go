@@ -181,7 +181,8 @@ func (a *app) conversation() string {
 func (a *app) artifactsCommand() *cobra.Command {
 	ls := &cobra.Command{
 		Use: "ls", Short: "List what is kept, newest first", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.artifactsList(c.Context()) },
+		Example: "  mcp-gate artifacts ls",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.artifactsList(c.Context()) },
 	}
 	var content bool
 	show := &cobra.Command{
@@ -196,7 +197,8 @@ enough.`,
 	show.Flags().BoolVar(&content, "content", false, "write the content itself")
 	rm := &cobra.Command{
 		Use: "rm ID...", Short: "Remove kept results", Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.artifactsRemove(c.Context(), args) },
+		Example: "  mcp-gate artifacts rm a_k3v",
+		RunE:    func(c *cobra.Command, args []string) error { return a.artifactsRemove(c.Context(), args) },
 	}
 	c := &cobra.Command{Use: "artifacts", Short: "Results that were kept: large ones, and what might not leave", RunE: ls.RunE, Args: cobra.NoArgs}
 	c.AddCommand(ls, show, rm)

@@ -20,7 +20,8 @@ func (a *app) auditCommand() *cobra.Command {
 	var tool string
 	tail := &cobra.Command{
 		Use: "tail", Short: "Show the last events of all gates of this home",
-		Args: cobra.NoArgs,
+		Example: "  mcp-gate audit tail --calls --follow",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.auditTail(c.Context(), n, follow, wanted(tool, calls))
 		},
@@ -31,6 +32,7 @@ func (a *app) auditCommand() *cobra.Command {
 	tail.Flags().StringVar(&tool, "tool", "", "only events of this tool (server/tool)")
 	c.AddCommand(tail, &cobra.Command{
 		Use: "verify", Short: "Check that nothing in the audit log was changed",
+		Example: "  mcp-gate audit verify",
 		Long: `Check the hash chain of every log file of this home, and that every call that
 was begun has an outcome. Exit code 3 if something was changed. What cannot be
 found out this way is said in docs/audit.md.`,

@@ -41,6 +41,7 @@ for. Servers with an Authorization header in the configuration need none of this
 	var o loginOptions
 	login := &cobra.Command{
 		Use: "login SERVER", Short: "Sign in to a server with a browser",
+		Example: "  mcp-gate auth login linear",
 		Long: `Sign in to SERVER. The address to sign in at is printed, and opened where there is a
 browser. The browser then comes back to a page on this machine. If it runs on
 another one, copy the address that it ends at and paste it here.`,
@@ -53,13 +54,15 @@ another one, copy the address that it ends at and paste it here.`,
 	c.AddCommand(login,
 		&cobra.Command{
 			Use: "status [SERVER]", Short: "Say where the gate is signed in",
-			Long: "Say where the gate is signed in. With SERVER the exit code is 4 where it is not.",
-			Args: cobra.MaximumNArgs(1),
-			RunE: func(_ *cobra.Command, args []string) error { return a.authStatus(args) },
+			Example: "  mcp-gate auth status",
+			Long:    "Say where the gate is signed in. With SERVER the exit code is 4 where it is not.",
+			Args:    cobra.MaximumNArgs(1),
+			RunE:    func(_ *cobra.Command, args []string) error { return a.authStatus(args) },
 		},
 		&cobra.Command{
 			Use: "logout SERVER", Short: "Give a server's token back and forget it", Args: cobra.ExactArgs(1),
-			RunE: func(c *cobra.Command, args []string) error { return a.authLogout(c.Context(), args[0]) },
+			Example: "  mcp-gate auth logout linear",
+			RunE:    func(c *cobra.Command, args []string) error { return a.authLogout(c.Context(), args[0]) },
 		})
 	return c
 }

@@ -60,7 +60,8 @@ func (a *app) grantsListCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "ls", Short: "List grants, with what is left of them",
-		Args: cobra.NoArgs,
+		Example: "  mcp-gate grants ls --all",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withDesk(c.Context(), func(ctx context.Context, d *desk) error { return a.grantsList(ctx, d, all) })
 		},
@@ -90,6 +91,7 @@ func (a *app) grantsRevokeCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "revoke GRANT...", Short: "End grants at once; needs no proof",
+		Example: "  mcp-gate grants revoke g_k3v",
 		Args: func(_ *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {
 				return errors.New("name grants, or give --all")
@@ -108,7 +110,8 @@ func (a *app) grantsSimulateCommand() *cobra.Command {
 	var f grantFlags
 	c := &cobra.Command{
 		Use: "simulate [GRANT]", Short: "Tell which of the recent calls a grant would have covered, without making it",
-		Args: cobra.MaximumNArgs(1),
+		Example: "  mcp-gate grants simulate --tools issues/add_comment --calls 20",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withDesk(c.Context(), func(ctx context.Context, d *desk) error {
 				var terms inbox.Terms

@@ -18,8 +18,9 @@ import (
 func (a *app) hookCommand() *cobra.Command {
 	c := &cobra.Command{Use: "hook", Short: "Hooks that a client runs"}
 	c.AddCommand(&cobra.Command{
-		Use:   "user-prompt-submit",
-		Short: "Read the person's prompt and tell the running gate",
+		Use:     "user-prompt-submit",
+		Example: "  mcp-gate hook user-prompt-submit < hook-input.json",
+		Short:   "Read the person's prompt and tell the running gate",
 		Long: `Reads the JSON that Claude Code gives its UserPromptSubmit hook, reads the prompt
 by its words, tells the gate of that session, and hands the note back as context.
 It can only add caution, and whatever goes wrong never stops the prompt: the exit
@@ -33,8 +34,9 @@ code is 0, and the reason is on standard error.`,
 		},
 	})
 	c.AddCommand(&cobra.Command{
-		Use:   "session-start",
-		Short: "Hand the tool catalogue to a session that starts",
+		Use:     "session-start",
+		Example: "  mcp-gate hook session-start",
+		Short:   "Hand the tool catalogue to a session that starts",
 		Long: `Prints what Claude Code's SessionStart hook takes: the catalogue of accepted tools
 as context, so that the model knows their names from the start. No server is
 started: in a home whose servers no gate has seen yet it prints nothing. Whatever goes wrong never stops the session.`,

@@ -43,7 +43,8 @@ func (a *app) inboxListCommand() *cobra.Command {
 	var states string
 	c := &cobra.Command{
 		Use: "ls", Short: "List what waits, newest first",
-		Args: cobra.NoArgs,
+		Example: "  mcp-gate inbox ls --state all",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withDesk(c.Context(), func(ctx context.Context, d *desk) error { return a.inboxList(ctx, d, states) })
 		},
@@ -55,7 +56,8 @@ func (a *app) inboxListCommand() *cobra.Command {
 func (a *app) inboxShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show TICKET", Short: "Show one call in full, as it would run",
-		Args: cobra.ExactArgs(1),
+		Example: "  mcp-gate inbox show t_k3v",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withDesk(c.Context(), func(ctx context.Context, d *desk) error { return a.inboxShow(ctx, d, args[0]) })
 		},
@@ -66,6 +68,7 @@ func (a *app) inboxApproveCommand() *cobra.Command {
 	var by string
 	c := &cobra.Command{
 		Use: "approve TICKET...", Short: "Allow a call once, with the passphrase of your approver key",
+		Example: "  mcp-gate inbox approve t_k3v",
 		Long: `Show each call in full and allow it once, signed with your approver key, whose
 passphrase is typed at the terminal. Enter alone allows nothing. Several calls
 at once must be of one tool and one class, and never destructive.
@@ -84,7 +87,8 @@ func (a *app) inboxDenyCommand() *cobra.Command {
 	var note string
 	c := &cobra.Command{
 		Use: "deny TICKET...", Short: "Refuse a call; needs no proof",
-		Args: cobra.MinimumNArgs(1),
+		Example: "  mcp-gate inbox deny t_k3v --note 'use the test folder'",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withDesk(c.Context(), func(ctx context.Context, d *desk) error { return a.inboxDeny(ctx, d, args, note) })
 		},
@@ -98,6 +102,7 @@ func (a *app) inboxSettleCommand() *cobra.Command {
 	var note, by string
 	c := &cobra.Command{
 		Use: "settle TICKET", Short: "Say, after looking, whether a call happened that nobody knows about",
+		Example: "  mcp-gate inbox settle t_k3v --done --note 'the issue is there'",
 		Long: `A call that was under way when its gate died may or may not have happened. Look
 at the server, then say which; nothing runs the call again by itself.`,
 		Args: cobra.ExactArgs(1),
@@ -123,7 +128,8 @@ func (a *app) inboxStatsCommand() *cobra.Command {
 	var within time.Duration
 	c := &cobra.Command{
 		Use: "stats", Short: "How often you were asked, how long you took, what you were spared",
-		Args: cobra.NoArgs,
+		Example: "  mcp-gate inbox stats --within 24h",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withDesk(c.Context(), func(ctx context.Context, d *desk) error { return a.inboxStats(ctx, d, within) })
 		},

@@ -13,8 +13,9 @@ import (
 // inboxRunCommand is inbox run.
 func (a *app) inboxRunCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "run",
-		Short: "Run what was allowed and whose own gate is gone",
+		Use:     "run",
+		Example: "  mcp-gate inbox run",
+		Short:   "Run what was allowed and whose own gate is gone",
 		Long: `Run the calls that people allowed and that nobody has run: the gate that admitted
 them runs them while it lives, and any other gate of this home that starts the
 server in the same way after it. This command is for when none does. Each call

@@ -26,7 +26,8 @@ func (a *app) engagementCommand() *cobra.Command {
 	var slice bool
 	derive := &cobra.Command{
 		Use: "derive", Short: `Turn {"reading":{...},"authority":{...}} lines into engagements`,
-		Args: cobra.NoArgs,
+		Example: "  mcp-gate engagement derive < readings.jsonl",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.lines(func(r io.Reader, w io.Writer) (int, error) { return engagement.DeriveLines(r, w, slice) })
 		},
@@ -35,13 +36,15 @@ func (a *app) engagementCommand() *cobra.Command {
 	c.AddCommand(derive,
 		&cobra.Command{
 			Use: "meet", Short: "Turn arrays of engagements into their meets",
-			Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.lines(engagement.MeetLines) },
+			Example: "  mcp-gate engagement meet < engagements.jsonl",
+			Args:    cobra.NoArgs,
+			RunE:    func(*cobra.Command, []string) error { return a.lines(engagement.MeetLines) },
 		},
 		&cobra.Command{
 			Use: "compose", Short: "Turn arrays of engagements into their compositions",
-			Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.lines(engagement.ComposeLines) },
+			Example: "  mcp-gate engagement compose < engagements.jsonl",
+			Args:    cobra.NoArgs,
+			RunE:    func(*cobra.Command, []string) error { return a.lines(engagement.ComposeLines) },
 		})
 	return c
 }
@@ -49,8 +52,9 @@ func (a *app) engagementCommand() *cobra.Command {
 func (a *app) readCommand() *cobra.Command {
 	var batch bool
 	c := &cobra.Command{
-		Use:   "read [TEXT]",
-		Short: "Read a request as the gate would: act, stakes, domains",
+		Use:     "read [TEXT]",
+		Example: "  mcp-gate read 'delete the old branches'",
+		Short:   "Read a request as the gate would: act, stakes, domains",
 		Long: `Read the text of a request into a reading, by its words alone: no model, no
 network, the same answer every time. With --batch read {"id":..,"text":..}
 lines from standard input.`,

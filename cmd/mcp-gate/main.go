@@ -163,7 +163,6 @@ func (a *app) command() *cobra.Command {
 	a.completions(root)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	examples(root)
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = func(_ *cobra.Command, args []string) error { // else a wrong word shows the help of all
 			if c, rest, err := root.Find(args); err != nil || c.HasSubCommands() {

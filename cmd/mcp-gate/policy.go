@@ -45,14 +45,16 @@ depends on them, and a way back or a grant is not counted on.`,
 	var offline bool
 	check := &cobra.Command{
 		Use: "check", Short: "Check the rules: examples, unreachable and conflicting ones",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.policyCheck(c.Context(), offline) },
+		Example: "  mcp-gate policy check --offline",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.policyCheck(c.Context(), offline) },
 	}
 	check.Flags().BoolVar(&offline, "offline", false, "compare the rules with each other only, start no server")
 	var file string
 	last := 1000
 	replay := &cobra.Command{
 		Use: "replay", Short: "Say what the last audited calls would get under another policy",
+		Example: "  mcp-gate policy replay --config stricter.jsonc --last 500",
 		Long: `Say what the last audited calls would get under another policy, each in a session
 of the scope and the profile that it was made in: of the default profile where the
 other configuration has none of that name. A row of which a rule looks at arguments

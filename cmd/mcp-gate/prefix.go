@@ -23,8 +23,9 @@ type prefixFlags struct {
 func (a *app) prefixCommand() *cobra.Command {
 	var f prefixFlags
 	c := &cobra.Command{
-		Use:   "prefix",
-		Short: "Print the bytes that a conversation begins with: rules and tool catalogue",
+		Use:     "prefix",
+		Example: "  mcp-gate prefix --diff prefix-of-yesterday.txt",
+		Short:   "Print the bytes that a conversation begins with: rules and tool catalogue",
 		Long: `Print identity, rules and the catalogue of tools as one text whose bytes stay the
 same as long as build, configuration and accepted definitions do, so that a prompt
 cache pays. --diff OLD says what changed since an earlier print, and which server

@@ -19,17 +19,20 @@ func (a *app) reviewCommand() *cobra.Command {
 	n := 20
 	ls := &cobra.Command{
 		Use: "ls", Short: "List what ran with a way back, newest first", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.reviewList(c.Context(), n) },
+		Example: "  mcp-gate review ls",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.reviewList(c.Context(), n) },
 	}
 	ls.Flags().VarP(atLeast{&n, 1}, "lines", "n", "how many entries")
 	c := &cobra.Command{Use: "review", Short: "What calls changed without being asked about, and the way back", RunE: ls.RunE, Args: cobra.NoArgs}
 	c.AddCommand(ls,
 		&cobra.Command{
 			Use: "show ID", Short: "Show what a call changed", Args: cobra.ExactArgs(1),
-			RunE: func(c *cobra.Command, args []string) error { return a.reviewShow(c.Context(), args[0]) },
+			Example: "  mcp-gate review show k3v",
+			RunE:    func(c *cobra.Command, args []string) error { return a.reviewShow(c.Context(), args[0]) },
 		},
 		&cobra.Command{
 			Use: "undo ID", Short: "Put back what a call changed, unless somebody has changed it since",
+			Example: "  mcp-gate review undo k3v",
 			Long: `Put back the files that a call changed: bytes, permission bits and absence. It
 refuses, and touches nothing, when a file is no longer what the call left. Where
 the owner declared an inverse, that call is made instead; it is judged like any.`,

@@ -13,8 +13,9 @@ import (
 func (a *app) sampleCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
-		Use:   "sample " + strings.Join(sample.Names(), "|"),
-		Short: "Be one of the demonstration's MCP servers",
+		Use:     "sample " + strings.Join(sample.Names(), "|"),
+		Example: "  mcp-gate sample issues --dir issues",
+		Short:   "Be one of the demonstration's MCP servers",
 		Long: `Be a small MCP server with real state in a folder, over stdio: what mcp-gate try
 puts behind the gate. The folder is filled with a small project when it is empty.`,
 		Args:      cobra.ExactArgs(1),

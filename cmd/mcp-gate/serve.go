@@ -23,8 +23,9 @@ type serveFlags struct {
 func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
-		Use:   "serve",
-		Short: "Be the MCP server: over stdio, or over HTTP with --http",
+		Use:     "serve",
+		Example: "  mcp-gate serve --client cursor --profile work",
+		Short:   "Be the MCP server: over stdio, or over HTTP with --http",
 		Long: `Serve MCP. Over stdio, which is how clients start it, the session is the person's
 own: principal "local" (or local/NAME with --client NAME), scope admin.
 

@@ -24,7 +24,8 @@ func readAll(r io.Reader) ([]byte, error) {
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version",
-		Args: cobra.NoArgs,
+		Example: "  mcp-gate version --json",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if a.json {
 				return a.print(map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
@@ -38,7 +39,8 @@ func (a *app) versionCommand() *cobra.Command {
 func (a *app) schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the configuration",
-		Args: cobra.NoArgs,
+		Example: "  mcp-gate schema > config.schema.json",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			var doc any
 			if err := json.Unmarshal(config.JSONSchema(), &doc); err != nil {

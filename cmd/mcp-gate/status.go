@@ -18,8 +18,9 @@ import (
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show the gates that run, their sessions and servers, and what a yes proves here",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
+		Example: "  mcp-gate status --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
 	}
 }
 

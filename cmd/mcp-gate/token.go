@@ -26,6 +26,7 @@ func (a *app) tokenCommand() *cobra.Command {
 	var profiles []string
 	add := &cobra.Command{
 		Use: "add PRINCIPAL", Short: "Make a token and print it, this once",
+		Example: "  mcp-gate token add ci --scope read",
 		Long: `Make a token for PRINCIPAL, the name that stands in the audit log. Its scope says
 what it may do at most: read, write (state that can be put back), bridge (the
 same, for another application) or admin. It opens /mcp, and with --profiles the
@@ -52,10 +53,12 @@ paths /mcp/p/NAME of these profiles.`,
 	c.AddCommand(add,
 		&cobra.Command{
 			Use: "ls", Short: "List the tokens, without their secrets", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.tokenList() },
+			Example: "  mcp-gate token ls",
+			RunE:    func(*cobra.Command, []string) error { return a.tokenList() },
 		},
 		&cobra.Command{
 			Use: "rm ID", Short: "Remove a token", Args: cobra.ExactArgs(1),
+			Example: "  mcp-gate token rm k3v2p7aq",
 			RunE: func(_ *cobra.Command, args []string) error {
 				t, err := a.tokens()
 				if err != nil {

@@ -29,7 +29,8 @@ func (a *app) toolsCommand() *cobra.Command {
 	var client string
 	ls := &cobra.Command{
 		Use: "ls [SERVER]", Short: "List every tool of every server, or of one, with its class",
-		Args: cobra.MaximumNArgs(1),
+		Example: "  mcp-gate tools ls issues",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && (tokens || client != "") {
 				return usage(errors.New("a SERVER goes with neither --tokens nor --client"))
@@ -45,7 +46,8 @@ func (a *app) toolsCommand() *cobra.Command {
 	}
 	show := &cobra.Command{
 		Use: "show TOOL", Short: "Show one tool: class and why, digest, exact definition",
-		Args: cobra.ExactArgs(1),
+		Example: "  mcp-gate tools show issues/add_comment",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if client != "" {
 				return a.toolsFitted(c.Context(), client, args[0])
@@ -81,11 +83,13 @@ func (a *app) catalogCommands() []*cobra.Command {
 	}
 	classify := &cobra.Command{
 		Use: "classify", Short: "Say what class each tool of a catalogue has, and why", Args: cobra.NoArgs,
-		RunE: over(func(r io.Reader) error { return catalog.ClassifyLines(r, a.stdout) }),
+		Example: "  mcp-gate tools classify --catalog definitions.jsonl",
+		RunE:    over(func(r io.Reader) error { return catalog.ClassifyLines(r, a.stdout) }),
 	}
 	scan := &cobra.Command{
 		Use: "scan", Short: "Look for poisoned definitions in a catalogue", Args: cobra.NoArgs,
-		RunE: over(func(r io.Reader) error { return catalog.ScanLines(r, a.stdout) }),
+		Example: "  mcp-gate tools scan --catalog definitions.jsonl",
+		RunE:    over(func(r io.Reader) error { return catalog.ScanLines(r, a.stdout) }),
 	}
 	inFile := over(func(r io.Reader) error {
 		f, err := os.Open(batch)

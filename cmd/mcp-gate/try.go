@@ -22,8 +22,9 @@ import (
 func (a *app) tryCommand() *cobra.Command {
 	var yes, keep bool
 	c := &cobra.Command{
-		Use:   "try",
-		Short: "See the gate work: a real gate, three real servers, nothing to configure",
+		Use:     "try",
+		Example: "  mcp-gate try --yes",
+		Short:   "See the gate work: a real gate, three real servers, nothing to configure",
 		Long: `Start a real gate over stdio in front of three real MCP servers that ship in this
 program (files, issues, mail; with real state in a temporary folder), play a
 client, and show what happens: the size of the toolbox, a search, a definition, a
