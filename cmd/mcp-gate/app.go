@@ -190,7 +190,8 @@ func (a *app) print(v any) error {
 }
 
 // report prints an error for a person, each fault of a list on its line, and
-// what to do next where that is known. A nil error was already reported.
+// what to do next where that is known and the error does not say it itself. A nil error
+// was already reported.
 func report(w io.Writer, err error, try string) {
 	var list config.ErrorList
 	switch {
@@ -202,7 +203,7 @@ func report(w io.Writer, err error, try string) {
 	default:
 		fmt.Fprintf(w, "mcp-gate: %s\n", strings.ReplaceAll(inbox.Display(err.Error()), "\n", "\nmcp-gate: "))
 	}
-	if try != "" {
+	if try != "" && (err == nil || !strings.Contains(err.Error(), try)) {
 		fmt.Fprintf(w, "mcp-gate: try: %s\n", try)
 	}
 }

@@ -196,7 +196,7 @@ func TestSigningIn(t *testing.T) {
 	if code, _, stderr := command(t, "auth", "status", "notes"); code != exitSignIn || !strings.Contains(stderr, "mcp-gate auth login notes") {
 		t.Errorf("status before: exit %d, %s", code, stderr)
 	}
-	if code, _, stderr := command(t, "call", "notes/get_note"); code != exitSignIn || !strings.Contains(stderr, "try: mcp-gate auth login notes") {
+	if code, _, stderr := command(t, "call", "notes/get_note"); code != exitSignIn || strings.Count(stderr, "mcp-gate auth login notes") != 1 {
 		t.Errorf("a call before: exit %d, %s", code, stderr)
 	}
 	g.login(t)
@@ -221,7 +221,7 @@ func TestSigningIn(t *testing.T) {
 	g.mu.Lock()
 	g.access, g.over = "revoked", true
 	g.mu.Unlock()
-	if code, _, stderr := command(t, "call", "notes/get_note"); code != exitSignIn || !strings.Contains(stderr, "mcp-gate auth login notes") || strings.Contains(stderr, "unknown") {
+	if code, _, stderr := command(t, "call", "notes/get_note"); code != exitSignIn || strings.Count(stderr, "mcp-gate auth login notes") != 1 || strings.Contains(stderr, "unknown") {
 		t.Errorf("a call after the end: exit %d, %s", code, stderr)
 	}
 	g.leaks(t, home)

@@ -82,7 +82,7 @@ type importing struct {
 	text []byte // what is in it; nil where there is none
 
 	readings []clients.Reading
-	failed   []error           // files that could not be read
+	failed   []error           // files that could not be read, servers whose answers nobody could be asked for
 	answers  map[string]string // by the name of the secret
 	inputs   map[string]clients.Input
 	plan     clients.Plan
@@ -479,11 +479,17 @@ func (im *importing) confirm() error {
 		return usage(errors.New("nobody can be asked here: add --yes to write without a question"))
 	}
 	in := bufio.NewReader(im.a.in())
-	if err := im.ask(in, tty && im.o.answers != "-"); err != nil {
+	person := tty && im.o.answers != "-"
+	if err := im.ask(in, person); err != nil {
 		return err
 	}
 	if err := im.makePlan(im.unanswered); err != nil {
 		return err
+	}
+	for _, item := range im.plan.Items {
+		if why := im.unanswered(item.Server); why != "" && item.Action == clients.Skip && !person { // a person left it out
+			im.failed = append(im.failed, fmt.Errorf("import: %s is left out: %s", item.Name, why))
+		}
 	}
 	if !im.plan.Changes() {
 		return im.show(false)
