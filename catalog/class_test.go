@@ -80,6 +80,7 @@ func TestClassOfAName(t *testing.T) {
 		{"alerts are resolved by changing them", "x", "resolve-alerts-by-pattern", "Resolve all alerts matching a specific pattern ID", write},
 		{"a box that is checked is changed", "browser", "page_check", "Check a checkbox or radio button", write},
 		{"what is done to others in passing is done", "game", "request-check", "Request a check from a player, posting a button to their chat.", harm},
+		{"a map of pins pins nothing", "chart", "generate_pin_map", "Generate a map of points", read},
 		{"an address is not", "x", "resolve_host", "Resolve a host name", read},
 		{"what is stored in an order is put into another", "cms", "sort-document", "Sorts the order of documents under a parent.", write},
 		{"a tool that calls itself destructive is", "x", "rename_form", "Rename a form. This is a destructive action.", harm},

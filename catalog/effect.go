@@ -113,7 +113,7 @@ func compounded(ws []string) []string {
 	return out
 }
 
-var compounds = wordSet("merge_request pull_request push_notification order_book command_line text_message test_case test_run change_request feature_request access_request call_log share_price stock_split release_note run_book post_office")
+var compounds = wordSet("pin_map merge_request pull_request push_notification order_book command_line text_message test_case test_run change_request feature_request access_request call_log share_price stock_split release_note run_book post_office")
 
 func isVerb(w string) bool { _, ok := lex().verbs[w]; return ok }
 
