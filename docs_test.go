@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the generated pages instead of co
 func TestEveryRefusalHasItsPage(t *testing.T) {
 	about := policy.About{
 		Tool: catalog.ToolID{Server: "server", Tool: "tool"}, Class: engagement.Destructive, Egress: engagement.RowLevel,
-		Pin: policy.PinChanged, Nearest: []string{"server/tools"},
+		Leaves: policy.DefaultEgress(), Pin: policy.PinChanged, Nearest: []string{"server/tools"},
 	}
 	var index strings.Builder
 	index.WriteString("# Refusals\n\nA refused call comes back as a tool result with `isError`, the text `refused [code]: sentence`, and\n`_meta[\"mcp-gate/refusal\"]` with the code, the rule, and whether the same call may get another answer later. Nothing was\nexecuted. A code is never renamed. `mcp-gate policy explain` says which rule decided, and what would change it.\n\n| code | what the model reads |\n|---|---|\n")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 
@@ -33,6 +32,7 @@ type offering struct {
 	entries      []catalog.Entry // accepted bytes; a tool that was never accepted has none
 	states       map[catalog.ToolID]catalog.State
 	why          map[catalog.ToolID]string // for a person, of what is not accepted
+	moved        map[catalog.ToolID]bool   // accepted of this server as it was started before
 	instructions string                    // accepted; of a long text what the record keeps
 	whole        string                    // the same, all of it where the server has shown it
 	live         bool                      // the server has listed its tools since this gate started
@@ -127,7 +127,7 @@ func (g *Gate) compared(s *Server, tools []catalog.Tool) offering {
 	g.mu.Lock()
 	before := g.offered[s.Alias].states
 	g.mu.Unlock()
-	now := offering{states: map[catalog.ToolID]catalog.State{}, why: map[catalog.ToolID]string{}, live: true}
+	now := offering{states: map[catalog.ToolID]catalog.State{}, why: map[catalog.ToolID]string{}, moved: map[catalog.ToolID]bool{}, live: true}
 	if g.opts.Acceptance == nil {
 		for _, t := range tools {
 			now.entries = append(now.entries, catalog.Entry{Tool: t, Class: catalog.Classify(t, s.Trust, s.owner(t.ID.Tool))})
@@ -150,6 +150,7 @@ func (g *Gate) compared(s *Server, tools []catalog.Tool) offering {
 		now.states[st.ID] = st.State
 		if st.State != catalog.Accepted {
 			now.why[st.ID] = st.Why
+			now.moved[st.ID] = st.State == catalog.New && st.Pinned != ""
 		}
 		if st.State != catalog.Accepted && st.State != before[st.ID] {
 			fresh = append(fresh, st)
@@ -190,20 +191,24 @@ func (g *Gate) acceptedTools() []catalog.Tool {
 // renew makes the set of all tools anew. Called with mu held.
 func (g *Gate) renew() {
 	var all []catalog.Entry
-	states := map[catalog.ToolID]catalog.State{}
+	pins := map[catalog.ToolID]policy.Pin{}
 	for _, o := range g.offered {
 		all = append(all, o.entries...)
-		maps.Copy(states, o.states)
+		for id, state := range o.states {
+			if pins[id] = policy.Pin(state); o.moved[id] {
+				pins[id] = policy.PinMoved
+			}
+		}
 	}
-	g.states.Store(&states)
+	g.pins.Store(&pins)
 	g.set.Store(catalog.NewSet(all, metaNames()...))
 }
 
 // pin says whether a tool's definition is the accepted one. It is taken to be until the
 // server has shown another.
 func (g *Gate) pin(id catalog.ToolID) policy.Pin {
-	if state, ok := (*g.states.Load())[id]; ok {
-		return policy.Pin(state)
+	if pin, ok := (*g.pins.Load())[id]; ok {
+		return pin
 	}
 	return policy.PinAccepted
 }

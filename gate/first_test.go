@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-gate/mcp-gate/catalog"
 	"github.com/mcp-gate/mcp-gate/engagement"
+	"github.com/mcp-gate/mcp-gate/policy"
 )
 
 func (c *scripted) Shown(ctx context.Context, _ string) { c.Settled(ctx) }
@@ -94,8 +95,8 @@ func TestListAndPrefixAreOfTheLaunch(t *testing.T) {
 			t.Errorf("%s first: %s\n%s", what, l, p)
 		}
 	}
-	states := map[catalog.ToolID]catalog.State{{Server: "mail", Tool: "send_mail"}: catalog.Changed}
-	r.gate.states.Store(&states)
+	pins := map[catalog.ToolID]policy.Pin{{Server: "mail", Tool: "send_mail"}: policy.PinChanged}
+	r.gate.pins.Store(&pins)
 	if l, p := given(r.open(t, Identity{})); l != list || p != prefix {
 		t.Errorf("a tool outside the slice is held: %s\n%s", l, p)
 	}

@@ -202,10 +202,10 @@ type Options struct {
 
 // Gate is what all sessions of a process share. Safe for concurrent use.
 type Gate struct {
-	opts   Options // without its Settings: those that hold are in owner
-	owner  atomic.Pointer[ruling]
-	set    atomic.Pointer[catalog.Set] // of every server; replaced whole
-	states atomic.Pointer[map[catalog.ToolID]catalog.State]
+	opts  Options // without its Settings: those that hold are in owner
+	owner atomic.Pointer[ruling]
+	set   atomic.Pointer[catalog.Set] // of every server; replaced whole
+	pins  atomic.Pointer[map[catalog.ToolID]policy.Pin]
 
 	features features
 	relay    relay

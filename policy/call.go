@@ -68,13 +68,14 @@ type Pin uint8
 
 const (
 	PinAccepted Pin = iota + 1
-	PinNew          // never accepted
+	PinNew          // not accepted yet
 	PinChanged      // not what was accepted
 	PinSuspect      // a scanner's finding holds it
 	PinGone         // the server does not offer it any more
+	PinMoved        // accepted of a server that was started in another way
 )
 
-var pins = enum.Of[Pin]("pin state", "accepted", "new", "changed", "suspect", "gone")
+var pins = enum.Of[Pin]("pin state", "accepted", "new", "changed", "suspect", "gone", "moved")
 
 // Pins returns every Pin.
 func Pins() []Pin { return pins.All() }

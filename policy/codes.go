@@ -63,6 +63,7 @@ type About struct {
 	Tool    catalog.ToolID
 	Class   engagement.Permission
 	Egress  engagement.Egress
+	Leaves  engagement.EgressSet // what may leave of its server's results now
 	Pin     Pin
 	Nearest []string // for CodeUnknown
 	Ticket  string   // for CodeDeferred and its kin
@@ -98,10 +99,23 @@ func (a About) fill(template string) string {
 	if a.Ticket != "" {
 		ticket = " as " + a.Ticket
 	}
+	pin := pinTexts[0]
+	if int(a.Pin) < len(pinTexts) {
+		pin = pinTexts[a.Pin]
+	}
 	return strings.NewReplacer(
 		"{tool}", a.Tool.String(), "{server}", a.Tool.Server, "{class}", a.Class.String(), "{egress}", a.Egress.String(),
-		"{pin}", pinTexts[min(a.Pin, PinGone)], "{nearest}", nearest, "{ticket}", ticket, "{rule}", a.By.String(),
+		"{leaves}", listed(a.Leaves.With(a.Egress)), "{pin}", pin, "{nearest}", nearest, "{ticket}", ticket, "{rule}", a.By.String(),
 	).Replace(template)
+}
+
+// listed is a list of classes as it stands in the configuration.
+func listed(classes engagement.EgressSet) string {
+	var words []string
+	for _, e := range classes.List() {
+		words = append(words, `"`+e.String()+`"`)
+	}
+	return "[" + strings.Join(words, ", ") + "]"
 }
 
 // pinTexts says why a definition is held, after "because".
@@ -112,6 +126,7 @@ var pinTexts = [...]string{
 	PinChanged:  "its definition changed",
 	PinSuspect:  "its definition looks unsafe",
 	PinGone:     "its server no longer offers it",
+	PinMoved:    "its server is started or reached in another way than when it was accepted",
 }
 
 // codeText is the sentences of a code. Those for the model are about the call
@@ -150,7 +165,7 @@ var codeTexts = [...]codeText{
 	CodeEgress: {
 		model:  "results of {tool} carry {egress} data, which may not leave. Ask for less, such as names or counts, or tell the person what is missing.",
 		person: "results of {tool} carry {egress} data, which its server's egress classes do not hold.",
-		change: `"policy": { "egress": [ ..., "{egress}" ] }`,
+		change: `in the entry of server {server}: "egress": {leaves}`,
 	},
 	CodeRule: {
 		model:  "a rule of the owner refuses this call of {tool}. Do not repeat it; do the work another way, or tell the person.",

@@ -61,7 +61,7 @@ func TestSentencesLeaveOutWhatIsNotKnown(t *testing.T) {
 	for code, want := range map[Code]string{
 		CodeUnknown:  "there is no tool s/t. Search for what you want to do instead.",
 		CodeDeferred: "this call of s/t waits for a person's decision. Do what does not depend on it, then stop and say what it waits for.",
-		CodeHeld:     "s/t is held back because its server no longer offers it. Use another tool, or tell the person what it is needed for.",
+		CodeHeld:     "s/t is held back because the state of its definition is not known. Use another tool, or tell the person what it is needed for.",
 	} {
 		if got := code.ForModel(a); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

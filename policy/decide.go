@@ -114,7 +114,7 @@ var reasons = map[string]string{
 // A call that needs nobody is not held up by [Call.Ready]: whoever dispatches it
 // meets the same obstacle and reports it.
 func Decide(c Call) Decision {
-	d := Decision{About: About{Tool: c.Tool, Class: c.class(), Egress: c.egress(), Pin: c.Pin}}
+	d := Decision{About: About{Tool: c.Tool, Class: c.class(), Egress: c.egress(), Leaves: c.Limits.Egress, Pin: c.Pin}}
 	_ = d.isKnown(&c) && d.isAccepted(&c) &&
 		d.isInSlice(&c) &&
 		d.isUnderCeiling(&c) &&

@@ -84,5 +84,5 @@ func ExampleExplain() {
 	// code     egress
 	// rule     step4.egress
 	// reason   results of db/query carry row_level data, which its server's egress classes do not hold.
-	// change   "policy": { "egress": [ ..., "row_level" ] } -> run
+	// change   in the entry of server db: "egress": ["metadata", "aggregates", "row_level", "rendered_pixels"] -> run
 }

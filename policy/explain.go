@@ -56,6 +56,9 @@ func Explain(rules *Rules, q Request, c Call) Explanation {
 		Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason(), Notes: d.notes(c.Outcome),
 		Change: smallestChange(rules, q, c, d),
 	}
+	if c.Known && c.Class == 0 && c.Pin != PinAccepted {
+		out.Notes = append(out.Notes, "held: it was never accepted, so it counts as "+out.Class+" and "+out.Egress+" here; once accepted: it is judged by what its definition says")
+	}
 	if possible := Forecast(rules, q, c); len(possible) > 1 {
 		out.Change = nil // what would alter one verdict is no answer to which it is
 		for _, d := range possible {

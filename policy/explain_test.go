@@ -58,7 +58,7 @@ func TestTheSmallestChange(t *testing.T) {
 		{"the token's ceiling", edits(reversible, func(c *Call) { c.Limits.Permission = engagement.Read }), []string{"mcp-gate token add PRINCIPAL --scope write"}, Run},
 		{"the token's ceiling, for a file", edits(write, func(c *Call) { c.Limits.Permission = engagement.Read }), []string{"mcp-gate token add PRINCIPAL --scope admin"}, Ask},
 		{"the owner's ceiling", edits(write, func(c *Call) { c.Limits.Permission, c.PermissionFrom = engagement.Read, OriginOwner }), []string{`"policy": { "allow_writes": true }`}, Ask},
-		{"egress", func(c *Call) { c.Egress, c.Limits.Egress = engagement.RowLevel, DefaultEgress() }, []string{`"policy": { "egress": [ ..., "row_level" ] }`}, Run},
+		{"egress", func(c *Call) { c.Egress, c.Limits.Egress = engagement.RowLevel, DefaultEgress() }, []string{`in the entry of server github: "egress": ["metadata", "aggregates", "row_level", "rendered_pixels"]`}, Run},
 		{"a class", write, []string{allow("put_file")}, Run},
 		{"a destructive class", destroy, []string{allow("delete_repo")}, Run},
 		{"manual autonomy", edits(write, func(c *Call) { c.Autonomy = engagement.AutonomyManual }), []string{delegate, allow("put_file")}, Run},

@@ -283,7 +283,7 @@ func TestWords(t *testing.T) {
 	checkWords(t, ScopeStates(), "can_execute can_analyze can_recommend outside_domain")
 	checkWords(t, Presets(), "strict workbench")
 	checkWords(t, Levels(), "L0 L1 L2 L3")
-	checkWords(t, Pins(), "accepted new changed suspect gone")
+	checkWords(t, Pins(), "accepted new changed suspect gone moved")
 	checkWords(t, Origins(), "owner token launch prompt engage parent")
 	checkWords(t, OnEgresses(), "block downgrade")
 	checkWords(t, TaintModes(), "off ask deny")
