@@ -57,7 +57,7 @@ func Explain(rules *Rules, q Request, c Call) Explanation {
 		Change: smallestChange(rules, q, c, d),
 	}
 	if c.Known && c.Class == 0 && c.Pin != PinAccepted {
-		out.Notes = append(out.Notes, "held: it was never accepted, so it counts as "+out.Class+" and "+out.Egress+" here; once accepted: it is judged by what its definition says")
+		out.Notes = append(out.Notes, "held: its definition does not count yet, so it is taken for "+out.Class+" and "+out.Egress+"; once accepted: it is judged by what its definition says")
 	}
 	if possible := Forecast(rules, q, c); len(possible) > 1 {
 		out.Change = nil // what would alter one verdict is no answer to which it is

@@ -276,8 +276,16 @@ func (a *app) showHeld(waiting []held, unseen []unseenDoc) error {
 	default:
 		fmt.Fprintln(a.stdout, "nothing is held back")
 	}
+	alike := len(waiting) > 1 && !slices.ContainsFunc(waiting, func(h held) bool { return h.State != waiting[0].State || h.Why != waiting[0].Why })
+	if alike {
+		fmt.Fprintf(a.stdout, "all %d are %v: %s\n", len(waiting), waiting[0].State, inbox.DisplayLine(waiting[0].Why))
+	}
 	for i, h := range waiting {
-		fmt.Fprintf(a.stdout, "%s  %v: %s\n", inbox.DisplayLine(h.Tool), h.State, inbox.DisplayLine(h.Why))
+		why := fmt.Sprintf("  %v: %s", h.State, inbox.DisplayLine(h.Why))
+		if alike { // said above
+			why = ""
+		}
+		fmt.Fprintf(a.stdout, "%s%s\n", inbox.DisplayLine(h.Tool), why)
 		if i+1 < len(waiting) && h.isLike(waiting[i+1]) {
 			continue // once, below the last of them
 		}
