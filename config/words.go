@@ -21,8 +21,8 @@ type Transport uint8
 
 const (
 	TransportStdio Transport = iota + 1 // a child process, over its pipes
-	TransportHTTP                       // streamable HTTP; a server that only speaks the older SSE may be tried next
-	TransportSSE                        // HTTP with server-sent events, because the entry says so
+	TransportHTTP                       // streamable HTTP
+	TransportSSE                        // what entries call the older HTTP+SSE; most such servers speak streamable HTTP, too, which is what is tried
 )
 
 var transports = enum.Of[Transport]("transport", "stdio", "http", "sse")
