@@ -217,7 +217,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// poisons are the graded patterns of words/poison.txt, with the kind of each.
+// poisons are the graded patterns of words/poison.txt, with the kind of each,
+// and after them those that lead to a look at each sentence.
 type poison struct {
 	kinds    []string
 	patterns *sieve.Set
@@ -232,7 +233,7 @@ func mustPoisons() poison {
 		p.kinds, exprs = append(p.kinds, kind), append(exprs, strings.TrimSpace(strings.Map(foldedLetter, expr)))
 		return nil
 	})
-	p.patterns = sieve.New(exprs...)
+	p.patterns = sieve.New(append(exprs, steers().leads...)...)
 	return p
 }
 
@@ -256,8 +257,13 @@ func (s *scanner) graded(where, text string) {
 		s.read = map[string]bool{}
 	}
 	s.read[plain] = true
+	before := len(s.found)
 	for kind, at := range poisonsIn(plain) {
 		switch {
+		case kind == kindSteering:
+			if len(s.found) == before { // no phrase says it better
+				s.steering(where, plain)
+			}
 		case kind == kindMismatch && s.writes:
 		case kind != kindAsked:
 			s.add(kind, Show, where, around(plain, at[0], at[1]))
@@ -268,10 +274,15 @@ func (s *scanner) graded(where, text string) {
 }
 
 // poisonsIn yields the kinds of graded patterns that a folded text has, and where.
+// Where its sentences are worth a look, the last is [kindSteering], without a place.
 func poisonsIn(plain string) iter.Seq2[string, []int] {
 	return func(yield func(string, []int) bool) {
 		known := poisons()
 		for _, i := range known.patterns.Candidates(plain) {
+			if i >= len(known.kinds) {
+				yield(kindSteering, nil)
+				return
+			}
 			at := known.patterns.Regexp(i).FindStringIndex(plain)
 			if at != nil && known.kinds[i] == kindMismatch {
 				at = unless(plain, known.patterns.Regexp(i), denial())
@@ -299,7 +310,7 @@ func unless(plain string, pattern *regexp.Regexp, denial sieve.Pattern) []int {
 // speaksToModel reports whether a text has a graded pattern, wherever it stands.
 func speaksToModel(text string) bool {
 	for kind := range poisonsIn(folded(text)) {
-		if kind != kindAsked {
+		if kind != kindAsked && kind != kindSteering {
 			return true
 		}
 	}
